@@ -1,0 +1,45 @@
+# Each target makes .venv and installs what it needs; an install is repeated
+# only when pyproject.toml has changed since.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint bench-evaluator
+
+help:
+	@echo "make demo             run the demonstration"
+	@echo "make test             run the tests"
+	@echo "make lint             ruff check, ruff format --check, mypy --strict"
+	@echo "make bench-evaluator  the short form of the evaluator benchmark"
+
+demo: $(VENV)/.stamp-demo
+	$(BIN)/treeopt demo
+
+test: $(VENV)/.stamp-test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.stamp-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict treeopt
+
+bench-evaluator: $(VENV)/.stamp-bench
+	$(BIN)/python bench/evaluator.py --quick
+
+# One stamp per set of extras.
+$(VENV)/.stamp-demo: EXTRAS := xgboost,lightgbm
+$(VENV)/.stamp-test: EXTRAS := test
+$(VENV)/.stamp-bench: EXTRAS := bench,test
+
+$(VENV)/.stamp-demo $(VENV)/.stamp-test $(VENV)/.stamp-bench: pyproject.toml | $(VENV)/.stamp-venv
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	@touch $@
+
+# The stamp comes last, so that a half-made environment is made again.
+$(VENV)/.stamp-venv:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@

@@ -1,0 +1,37 @@
+"""treeopt: choose the inputs of a trained tree ensemble.
+
+>>> import treeopt
+>>> from sklearn.ensemble import RandomForestRegressor
+>>> X, y = [[0.0], [1.0], [2.0]], [1.0, 3.0, 2.0]
+>>> model = RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y)
+>>> treeopt.from_model(model).predict([[1.0]]) == model.predict([[1.0]])
+array([ True])
+"""
+
+from __future__ import annotations
+
+from treeopt.adapters import from_model
+from treeopt.check import Conversion, check_conversion, warmup
+from treeopt.ensemble import Ensemble
+from treeopt.errors import (
+    InputError,
+    ModelFormatError,
+    TreeoptError,
+    UnfittedModelError,
+    UnsupportedModelError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Conversion",
+    "Ensemble",
+    "InputError",
+    "ModelFormatError",
+    "TreeoptError",
+    "UnfittedModelError",
+    "UnsupportedModelError",
+    "check_conversion",
+    "from_model",
+    "warmup",
+]

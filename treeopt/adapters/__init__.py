@@ -1,0 +1,97 @@
+"""From a fitted model to an `Ensemble`: one module per library, imported only when needed.
+
+The registry maps the package that a model's class comes from to the adapter module that knows it.
+An adapter offers ``convert(model, output, class_index) -> Ensemble`` and
+``own_prediction(model, output, class_index)``, the library's own prediction of the same output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import InputError, UnsupportedModelError
+
+ADAPTERS = {
+    "sklearn": "treeopt.adapters.scikit_learn",
+    "xgboost": "treeopt.adapters.xgboost",
+    "lightgbm": "treeopt.adapters.lightgbm",
+}
+
+OUTPUTS = ("auto", "raw", "proba", "predict")
+
+
+def from_model(model: Any, *, output: str = "auto", class_index: int | None = None) -> Ensemble:
+    """Turn a fitted model into an `Ensemble` that predicts the same, bit for bit.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted scikit-learn, XGBoost or LightGBM model, an XGBoost or LightGBM ``Booster``, or an
+        `Ensemble`, which is returned as it is.
+    output : {"auto", "raw", "predict", "proba"}
+        What to predict. For regressors ``"auto"`` and ``"predict"`` are what ``model.predict``
+        returns, ``"raw"`` is the sum of the trees before any transformation.
+    class_index : int, optional
+        Which output of a model with several.
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model is not a sum of piecewise-constant trees, or not of a known kind.
+    UnfittedModelError
+        If the model has not been fitted.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [1.0, 2.0, 4.0]
+    >>> model = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
+    >>> treeopt.from_model(model)
+    <Ensemble of RandomForestRegressor: 3 trees, 7 leaves, 2 features>
+    """
+    if output not in OUTPUTS:
+        raise InputError(f"output is {output!r}: pass one of {', '.join(map(repr, OUTPUTS))}.")
+    if isinstance(model, Ensemble):
+        if output != "auto" or class_index is not None:
+            raise InputError(
+                "model is an Ensemble: its output is settled. Call from_model on the original "
+                "model with output= and class_index=."
+            )
+        return model
+    ensemble: Ensemble = _adapter(model).convert(model, output, class_index)
+    return ensemble
+
+
+def own_prediction(
+    model: Any, output: str = "auto", class_index: int | None = None
+) -> Callable[[Array], Array]:
+    """Return the library's own prediction of the chosen output, as a function of a matrix.
+
+    Forests that would sum on several threads are summed in order.
+    """
+    if isinstance(model, Ensemble):
+        return model.predict
+    predict: Callable[[Array], Array] = _adapter(model).own_prediction(model, output, class_index)
+    return predict
+
+
+def _adapter(model: Any) -> ModuleType:
+    """Return the adapter module for a model, by the package that its class comes from."""
+    for base in type(model).__mro__:
+        library = base.__module__.split(".")[0]
+        if library in ADAPTERS:
+            return import_module(ADAPTERS[library])
+    given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    raise UnsupportedModelError(
+        f"model is {given}: not a scikit-learn, XGBoost or LightGBM tree model. "
+        "Pass a fitted estimator or a Booster."
+    )

@@ -1,0 +1,116 @@
+"""What the adapters share: gathering trees into one `Ensemble`, and the common refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import InputError, UnsupportedModelError
+
+
+class Tree(NamedTuple):
+    """One tree, with children counted from its own root and -1 at leaves."""
+
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    value: Array
+    default_left: Array
+    zero_missing: Array | None = None
+
+
+def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
+    """Concatenate trees into an ensemble; ``rest`` are the remaining fields of `Ensemble`."""
+    sizes = [t.left.size for t in trees]
+    tree_start = np.cumsum([0, *sizes])
+    n = int(tree_start[-1])
+    feature = np.empty(n, np.int32)
+    threshold = np.empty(n, np.float64)
+    left = np.empty(n, np.int32)
+    right = np.empty(n, np.int32)
+    value = np.empty(n, trees[0].value.dtype)
+    default_left = np.zeros(n, np.bool_)
+    zero_missing = np.zeros(n, np.bool_)
+    for start, size, tree in zip(tree_start, sizes, trees, strict=False):
+        part = slice(int(start), int(start) + size)
+        leaf = tree.left < 0
+        feature[part] = np.where(leaf, -1, tree.feature)
+        threshold[part] = np.where(leaf, np.nan, tree.threshold)
+        left[part] = np.where(leaf, -1, tree.left + start)
+        right[part] = np.where(leaf, -1, tree.right + start)
+        value[part] = np.where(leaf, tree.value, 0)
+        default_left[part] = ~leaf & tree.default_left
+        if tree.zero_missing is not None:
+            zero_missing[part] = ~leaf & tree.zero_missing
+    return Ensemble(
+        feature=feature,
+        threshold=threshold,
+        left=left,
+        right=right,
+        value=value,
+        default_left=default_left,
+        zero_missing=zero_missing,
+        tree_start=tree_start,
+        **rest,
+    )
+
+
+def round_down(threshold: Array) -> Array:
+    """Return the largest float32 not above each float64.
+
+    ``float32(x) <= threshold`` and ``float32(x) <= round_down(threshold)`` are the same test.
+    """
+    nearest = threshold.astype(np.float32)
+    lower = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(nearest > threshold, lower, nearest)
+
+
+def normalised(importances: Any) -> Array:
+    """Return importances that sum to 1; uniform where all are zero."""
+    weights = np.asarray(importances, np.float64)
+    total = weights.sum()
+    if not total > 0:
+        return np.full(weights.size, 1.0 / max(weights.size, 1))
+    return weights / total
+
+
+def choose_output(class_index: int | None, n_outputs: int, source: str) -> int:
+    """Return the output to use; with several, the user has to say which."""
+    if class_index is None:
+        if n_outputs > 1:
+            raise InputError(
+                f"{source} has {n_outputs} outputs and one is needed. "
+                f"Pass class_index=0..{n_outputs - 1}."
+            )
+        return 0
+    if not 0 <= class_index < n_outputs:
+        raise InputError(
+            f"class_index is {class_index}, but {source} has {n_outputs} output"
+            f"{'s' if n_outputs > 1 else ''}. Pass a number in 0..{n_outputs - 1}."
+        )
+    return int(class_index)
+
+
+def pick_output(prediction: Array, class_index: int | None) -> Array:
+    """Return one output of a library's own prediction, as a contiguous vector."""
+    if prediction.ndim == 1:
+        return prediction
+    return np.ascontiguousarray(prediction[:, class_index or 0])
+
+
+def refuse(source: str, why: str, remedy: str) -> NoReturn:
+    """Raise the error for a model that does not fit: what it is, why not, what to do."""
+    raise UnsupportedModelError(f"{source} is not supported: {why}. {remedy}")
+
+
+def refuse_proba(source: str, output: str) -> None:
+    """Refuse ``output="proba"`` for a regressor."""
+    if output == "proba":
+        raise InputError(
+            f"output is 'proba', but {source} is a regressor: it has no probabilities. "
+            "Pass output='auto'."
+        )

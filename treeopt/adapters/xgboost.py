@@ -1,0 +1,172 @@
+"""XGBoost: gradient-boosted trees and boosted random forests.
+
+Inputs are cast to float32 and go left if ``x < threshold``; so the canonical cut is the float32
+below each threshold. The prediction is a float32 sum that starts from the base score and adds the
+trees in order. Missing values follow each node's default direction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from treeopt.adapters.base import (
+    Tree,
+    assemble,
+    choose_output,
+    normalised,
+    pick_output,
+    refuse,
+    refuse_proba,
+)
+from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import ModelFormatError, UnfittedModelError
+
+IDENTITY = (
+    "reg:squarederror",
+    "reg:squaredlogerror",
+    "reg:absoluteerror",
+    "reg:pseudohubererror",
+    "reg:quantileerror",
+    "reg:linear",
+)
+"""Objectives whose prediction is the sum of the trees itself."""
+
+
+def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
+    """Convert an XGBoost regressor or Booster; see `treeopt.from_model`."""
+    import xgboost as xgb
+
+    source = type(model).__name__
+    if isinstance(model, xgb.XGBRegressor):
+        if not model.__sklearn_is_fitted__():
+            raise UnfittedModelError(f"model is a {source} that has not been fitted.")
+        refuse_proba(source, output)
+        booster, missing = model.get_booster(), model.missing
+        last = _best_iteration(booster)
+        importances = None if booster_name(booster) != "gbtree" else model.feature_importances_
+    elif isinstance(model, xgb.Booster):
+        booster, missing, last, importances = model, np.nan, None, None
+    else:
+        refuse(
+            source,
+            "it is not one of the known XGBoost models",
+            "Supported are XGBRegressor, XGBRFRegressor and Booster.",
+        )
+    return _convert(booster, source, output, class_index, missing, last, importances)
+
+
+def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
+    """Return the model's own prediction of one output."""
+    import xgboost as xgb
+
+    raw = output == "raw"
+
+    def predict(X: Array) -> Array:
+        if isinstance(model, xgb.Booster):
+            kind = "margin" if raw else "value"
+            return pick_output(model.inplace_predict(X, predict_type=kind), class_index)
+        return pick_output(model.predict(X, output_margin=raw), class_index)
+
+    return predict
+
+
+def booster_name(booster: Any) -> str:
+    """Return the kind of booster: gbtree, dart or gblinear."""
+    config = json.loads(booster.save_config())
+    return str(config["learner"]["gradient_booster"]["name"])
+
+
+def _convert(
+    booster: Any,
+    source: str,
+    output: str,
+    class_index: int | None,
+    missing: float,
+    last: int | None,
+    importances: Array | None,
+) -> Ensemble:
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    kind = learner["gradient_booster"]["name"]
+    if kind != "gbtree":
+        why = "its trees are weighted" if kind == "dart" else "it is a linear model, not trees"
+        refuse(f"{source} with booster={kind!r}", why, "Train with booster='gbtree'.")
+    objective = learner["objective"]["name"]
+    if output != "raw" and objective not in IDENTITY:
+        refuse(
+            f"{source} with objective {objective!r} and output={output!r}",
+            "its prediction is a transformed sum",
+            "Pass output='raw' for the sum itself (XGBoost's output_margin=True).",
+        )
+    model = learner["gradient_booster"]["model"]
+    parameters = learner["learner_model_param"]
+    n_outputs = max(int(parameters["num_class"]), int(parameters["num_target"]), 1)
+    k = choose_output(class_index, n_outputs, source)
+    n_trees = len(model["trees"]) if last is None else model["iteration_indptr"][last + 1]
+    trees = [
+        _tree(tree, k)
+        for tree, owner in zip(model["trees"][:n_trees], model["tree_info"][:n_trees], strict=True)
+        if owner == k or int(tree["tree_param"]["size_leaf_vector"]) > 1
+    ]
+    if not trees:
+        raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
+    n_features = int(parameters["num_feature"])
+    names = booster.feature_names
+    return assemble(
+        trees,
+        n_features=n_features,
+        feature_names=None if names is None else tuple(names),
+        importances=normalised(_gain(booster, n_features) if importances is None else importances),
+        input_dtype=np.dtype(np.float32),
+        base=_base_score(parameters["base_score"], k),
+        missing_value=float(np.float32(missing)),
+        source=source,
+    )
+
+
+def _tree(tree: dict[str, Any], k: int) -> Tree:
+    if any(tree["split_type"]):
+        refuse(
+            "a model with categorical splits",
+            "only numeric splits are read",
+            "Train with enable_categorical=False on encoded columns.",
+        )
+    threshold = np.array(tree["split_conditions"], np.float32)
+    left = np.array(tree["left_children"], np.int32)
+    right = np.array(tree["right_children"], np.int32)
+    value = threshold
+    if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+        # A leaf's right child is the number of its vector.
+        weights = np.array(tree["leaf_weights"], np.float32)
+        weights = weights.reshape(-1, int(tree["tree_param"]["size_leaf_vector"]))
+        value = np.where(left < 0, weights[np.where(left < 0, right, 0), k], np.float32(0))
+    return Tree(
+        feature=np.array(tree["split_indices"], np.int32),
+        threshold=np.nextafter(threshold, np.float32(-np.inf)),
+        left=left,
+        right=right,
+        value=value,
+        default_left=np.array(tree["default_left"], bool),
+    )
+
+
+def _base_score(text: str, k: int) -> float:
+    """Return the base score of one output; a string, since version 3 the one of a list."""
+    scores = [float(s) for s in text.strip("[]").split(",")]
+    return float(np.float32(scores[k if len(scores) > 1 else 0]))
+
+
+def _best_iteration(booster: Any) -> int | None:
+    """Return the last iteration that the scikit-learn wrapper predicts with, if it stopped early."""
+    best = booster.attr("best_iteration")
+    return None if best is None else int(best)
+
+
+def _gain(booster: Any, n_features: int) -> Array:
+    """Return the average gain of each feature, XGBoost's own default importance."""
+    scores = booster.get_score(importance_type="gain")
+    names = booster.feature_names or [f"f{i}" for i in range(n_features)]
+    return np.array([float(scores.get(name, 0.0)) for name in names])

@@ -1,0 +1,187 @@
+"""The leaves of an ensemble as boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.cells import Cells
+from treeopt.kernels import boxes as kernels
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+
+
+@dataclass(frozen=True, eq=False)
+class LeafBoxes:
+    """One row per leaf: the inputs with ``lower < x <= upper`` in every feature reach it.
+
+    Inputs are meant after the cast to the ensemble's input dtype. Where LightGBM takes zero for
+    missing, the inputs of a leaf may not be an interval: such a leaf has several rows.
+
+    Attributes
+    ----------
+    tree : int64 array of shape (n,)
+        The tree of each box.
+    lower, upper : float64 arrays of shape (n, n_features)
+        The ends of each box, possibly infinite.
+    value : array of shape (n,)
+        What the leaf adds to the sum.
+    missing : bool array of shape (n, n_features) or None
+        Whether a missing value in this feature leads here; None if the model accepts none. A leaf
+        that only missing values reach has an empty interval, from inf to -inf.
+    """
+
+    tree: Array
+    lower: Array
+    upper: Array
+    value: Array
+    missing: Array | None
+
+    def containing(self, x: Any) -> Array:
+        """Return the indices of the boxes that contain a point, one per tree.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The point after the cast; NaN where missing.
+        """
+        x = np.asarray(x, np.float64)
+        inside = (self.lower < x) & (x <= self.upper)
+        inside |= np.isneginf(x) & np.isneginf(self.lower)
+        if self.missing is not None:
+            inside |= np.isnan(x) & self.missing
+        return np.flatnonzero(inside.all(axis=1))
+
+
+def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
+    """Return the boxes of all leaves; see `Ensemble.leaf_boxes`."""
+    compiled = ensemble.compiled
+    cells = compiled.cells
+    n_slots = int(cells.slot_start[-1])
+    top = np.iinfo(np.int32).max
+    low = np.zeros((ensemble.n_leaves, n_slots), np.int32)
+    high = np.full((ensemble.n_leaves, n_slots), top, np.int32)
+    kernels.key_ranges(
+        ensemble.left,
+        ensemble.right,
+        ensemble.tree_start,
+        cells.node_slot,
+        cells.node_rank,
+        compiled.leaves[0],
+        low,
+        high,
+    )
+    shape = (ensemble.n_leaves, ensemble.n_features)
+    lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+    missing = np.ones(shape, np.bool_) if cells.missing else None
+    pieces: dict[int, list[tuple[Array, Array]]] = {}
+    for j, column in enumerate(cells.columns):
+        ranges = [(low[:, s], high[:, s]) for s in _slots(cells, j)]
+        begin = np.max([a for a, _ in ranges], axis=0)
+        end = np.min([b for _, b in ranges], axis=0)
+        lower[:, column], upper[:, column] = _ends(cells, j, begin, end)
+        if missing is not None:
+            missing[:, column] = _reaches(cells, j, -1, low, high)
+        if any(cells.is_fenced(s) for s in _slots(cells, j)):
+            pieces[int(column)] = _pieces(cells, j, begin, end, low, high)
+    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(compiled.leaf_start))
+    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value, missing)
+    return _split(boxes, pieces) if pieces else boxes
+
+
+def _slots(cells: Cells, j: int) -> range:
+    return range(int(cells.slot_start[j]), int(cells.slot_start[j + 1]))
+
+
+def _reaches(cells: Cells, j: int, cell: int, low: Array, high: Array) -> Array:
+    """Tell, per leaf, whether a cell of feature ``j`` leads to it."""
+    reaches = np.ones(low.shape[0], np.bool_)
+    for s in _slots(cells, j):
+        key = cells.keys_of(s)[cell]
+        reaches &= (low[:, s] <= key) & (key <= high[:, s])
+    return reaches
+
+
+def _ends(cells: Cells, j: int, begin: Array, end: Array) -> tuple[Array, Array]:
+    """Return the open lower and closed upper end of a range of cells.
+
+    A leaf that no number reaches is empty: its lower end is inf and its upper end -inf.
+    """
+    cuts = cells.cuts_of(j)
+    edges = np.concatenate([[-np.inf], cuts, [np.inf]])
+    end = np.minimum(end, cuts.size)
+    empty = begin > end
+    lower = np.where(empty, np.inf, edges[np.where(empty, 0, begin)])
+    upper = np.where(empty, -np.inf, edges[np.where(empty, 0, end) + 1])
+    return lower, upper
+
+
+def _pieces(
+    cells: Cells, j: int, begin: Array, end: Array, low: Array, high: Array
+) -> list[tuple[Array, Array]]:
+    """Return the intervals below, inside and above LightGBM's zero that reach each leaf.
+
+    Inside zero only whole cells of splits that see zero as a number can be cut off; those splits
+    have the identity as their slot, and their range is that of the leaf without the others.
+    """
+    first, last = cells.zero_cells(j)
+    plain = [s for s in _slots(cells, j) if not cells.is_fenced(s)]
+    inner_begin = np.max([np.full(begin.size, first), *(low[:, s] for s in plain)], axis=0)
+    inner_end = np.min([np.full(begin.size, last), *(high[:, s] for s in plain)], axis=0)
+    for s in _slots(cells, j):
+        if s not in plain:
+            key = cells.keys_of(s)[first]
+            inner_end[(low[:, s] > key) | (key > high[:, s])] = -1
+    return [
+        _ends(cells, j, begin, np.minimum(end, first - 1)),
+        _ends(cells, j, inner_begin, inner_end),
+        _ends(cells, j, np.maximum(begin, last + 1), end),
+    ]
+
+
+def _split(boxes: LeafBoxes, pieces: dict[int, list[tuple[Array, Array]]]) -> LeafBoxes:
+    """Give each leaf one row per combination of its pieces.
+
+    Missing belongs to the first piece of a feature only, or a point would lie in two boxes.
+    """
+    rows: list[int] = []
+    lower: list[Array] = []
+    upper: list[Array] = []
+    first_piece: list[Array] = []
+    columns = list(pieces)
+    for i in range(boxes.tree.size):
+        choices = [_joined([(a[i], b[i]) for a, b in pieces[column]]) for column in columns]
+        for choice in product(*(enumerate(parts) for parts in choices)):
+            rows.append(i)
+            lower.append(np.array([a for _, (a, _) in choice]))
+            upper.append(np.array([b for _, (_, b) in choice]))
+            first_piece.append(np.array([k == 0 for k, _ in choice]))
+    result = LeafBoxes(
+        boxes.tree[rows],
+        boxes.lower[rows],
+        boxes.upper[rows],
+        boxes.value[rows],
+        None if boxes.missing is None else boxes.missing[rows],
+    )
+    result.lower[:, columns] = lower
+    result.upper[:, columns] = upper
+    if result.missing is not None:
+        result.missing[:, columns] &= first_piece
+    return result
+
+
+def _joined(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Drop empty intervals and join neighbours; an empty one stays if nothing else does."""
+    joined: list[tuple[float, float]] = []
+    for a, b in intervals:
+        if not a < b:
+            continue
+        if joined and joined[-1][1] == a:
+            joined[-1] = (joined[-1][0], b)
+        else:
+            joined.append((a, b))
+    return joined or [intervals[0]]

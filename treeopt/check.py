@@ -1,0 +1,177 @@
+"""Comparing an ensemble with the model it was made from, and compiling ahead of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treeopt.adapters import from_model, own_prediction
+from treeopt.ensemble import Array, Ensemble
+
+ROWS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `check_conversion` found.
+
+    Attributes
+    ----------
+    compared : int
+        Number of predictions compared.
+    different : int
+        How many of them are not equal to the last bit.
+    worst : float
+        The largest absolute difference.
+    """
+
+    compared: int
+    different: int
+    worst: float
+
+    def __str__(self) -> str:
+        if self.different == 0:
+            return f"{self.compared} predictions compared, all equal to the last bit"
+        return (
+            f"{self.compared} predictions compared, {self.different} differ, "
+            f"by {self.worst:.3g} at most"
+        )
+
+
+def check_conversion(
+    model: Any, X: Any, *, output: str = "auto", class_index: int | None = None
+) -> Conversion:
+    """Compare treeopt's predictions with the model's own where mistakes would show.
+
+    Compared are the rows of ``X``, and, for every threshold of the model, rows of ``X`` moved
+    exactly onto it and onto its neighbours in float64 and in float32.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model that `from_model` accepts.
+    X : array-like or data frame
+        Typical inputs, such as the training data.
+    output, class_index
+        As in `from_model`.
+
+    Returns
+    -------
+    Conversion
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0], [1.0], [3.0]]
+    >>> model = DecisionTreeRegressor().fit(X, [2.0, 3.0, 4.0])
+    >>> print(treeopt.check_conversion(model, X))
+    13 predictions compared, all equal to the last bit
+    """
+    ensemble = from_model(model, output=output, class_index=class_index)
+    reference = own_prediction(model, output, class_index)
+    rows = ensemble._matrix(X)
+    compared = different = 0
+    worst = 0.0
+    for block in _blocks(ensemble, rows):
+        ours, theirs = ensemble.predict(block), reference(block)
+        compared += ours.size
+        # Compare bits: 0.0 and -0.0 differ, NaN and NaN do not.
+        unequal = ours.view(f"u{ours.itemsize}") != theirs.view(f"u{theirs.itemsize}")
+        different += int(np.count_nonzero(unequal))
+        if unequal.any():
+            gap = np.abs(ours[unequal].astype(np.float64) - theirs[unequal])
+            worst = max(worst, float(gap.max()))
+    return Conversion(compared, different, worst)
+
+
+def _blocks(ensemble: Ensemble, rows: Array) -> Any:
+    """Yield the rows themselves, then rows moved onto and next to every cut."""
+    for start in range(0, rows.shape[0], ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
+    cells = ensemble.compiled.cells
+    for j, column in enumerate(cells.columns):
+        values = neighbours(cells.cuts_of(j))
+        if not ensemble.accepts_inf:
+            with np.errstate(over="ignore"):
+                values = values[np.isfinite(values.astype(ensemble.input_dtype))]
+        for start in range(0, values.size, ROWS_AT_ONCE):
+            part = values[start : start + ROWS_AT_ONCE]
+            block = rows[np.arange(part.size) % rows.shape[0]].astype(np.float64)
+            block[:, column] = part
+            yield block
+
+
+def neighbours(cuts: Array) -> Array:
+    """Return every cut with its two neighbours in float64 and in float32."""
+    with np.errstate(over="ignore"):
+        single = cuts.astype(np.float32)
+        around = [
+            cuts,
+            np.nextafter(cuts, -np.inf),
+            np.nextafter(cuts, np.inf),
+            np.nextafter(single, np.float32(-np.inf)).astype(np.float64),
+            np.nextafter(single, np.float32(np.inf)).astype(np.float64),
+        ]
+    return np.column_stack(around).ravel()
+
+
+def warmup(model: Any = None) -> None:
+    """Compile, or load from the disk cache, everything that a model's evaluation needs.
+
+    Parameters
+    ----------
+    model : estimator or Ensemble, optional
+        The model to be evaluated later. Without one, small stand-ins for each library are used.
+
+    Examples
+    --------
+    >>> treeopt.warmup(model)  # doctest: +SKIP
+    """
+    for ensemble in _stand_ins() if model is None else [from_model(model)]:
+        x = np.zeros((1, ensemble.n_features))
+        many = np.zeros((8, ensemble.n_features))
+        for dtype in (np.float32, np.float64):
+            ensemble.predict(x.astype(dtype))
+            ensemble.predict(many.astype(dtype))
+        ensemble.walker(x[0]).move(0, 1.0)
+        ensemble.line(x[0], 0)
+        ensemble.leaf_boxes()
+
+
+def _stand_ins() -> list[Ensemble]:
+    """Return one small ensemble per summation type and mask width."""
+    return [
+        _staircase(n_leaves, dtype, value_dtype)
+        for n_leaves in (8, 16, 32, 64, 65)
+        for dtype, value_dtype in ((np.float32, np.float64), (np.float32, np.float32))
+    ]
+
+
+def _staircase(n_leaves: int, input_dtype: type, value_dtype: type) -> Ensemble:
+    """Return an ensemble of one tree that parts a line into ``n_leaves`` intervals."""
+    inner = np.arange(n_leaves - 1)
+    n = 2 * n_leaves - 1
+    feature = np.full(n, -1, np.int32)
+    left, right = feature.copy(), feature.copy()
+    threshold = np.full(n, np.nan)
+    feature[2 * inner] = 0
+    threshold[2 * inner] = inner
+    left[2 * inner] = 2 * inner + 1
+    right[2 * inner] = 2 * inner + 2
+    return Ensemble(
+        feature=feature,
+        threshold=threshold,
+        left=left,
+        right=right,
+        value=np.where(left < 0, np.arange(n), 0).astype(value_dtype),
+        default_left=np.zeros(n, np.bool_),
+        zero_missing=np.zeros(n, np.bool_),
+        tree_start=np.array([0, n]),
+        n_features=1,
+        feature_names=None,
+        importances=np.ones(1),
+        input_dtype=np.dtype(input_dtype),
+    )

@@ -1,0 +1,257 @@
+"""The arrays that the kernels run on, built from an `Ensemble` when they are first needed.
+
+Two forms give the same predictions, bit for bit. *Leaf masks* (`kernels.masks`) are several times
+faster where they apply: trees of at most 64 leaves, not too many features, a table that fits a
+processor's cache. *Packed nodes* (`kernels.walk`) serve every model.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.cells import Cells, build_cells
+from treeopt.errors import ModelFormatError
+from treeopt.kernels import encode, masks, pack, walk
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+
+MAX_MASK_BYTES = 32 * 2**20
+"""Largest leaf-mask table: beyond it the table leaves the cache and walking is as fast."""
+
+MAX_MASK_WIDTH = 512
+"""Largest number of mask bytes read per row and tree: beyond it walking is faster."""
+
+ROWS_PER_THREAD = 256
+"""Fewer rows than this are not worth a thread of their own."""
+
+
+class Compiled:
+    """Kernel-ready form of an ensemble."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The grid of cells and the splits in terms of it."""
+        return build_cells(self._ensemble)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The scalars that the kernels read, in the order of `kernels.encode`."""
+        ensemble = self._ensemble
+        numbers = np.empty(encode.N_NUMBERS)
+        numbers[encode.BASE] = ensemble.base
+        numbers[encode.DIVISOR] = ensemble.divisor
+        numbers[encode.MISSING] = ensemble.missing_value
+        numbers[encode.FLOAT32] = ensemble.input_dtype == np.float32
+        numbers[encode.REJECTS_NAN] = not ensemble.accepts_nan
+        numbers[encode.REJECTS_INF] = not ensemble.accepts_inf
+        return numbers
+
+    @cached_property
+    def encoder(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Arguments of the kernels that turn values into cells."""
+        cells = self.cells
+        features = np.zeros((cells.columns.size, encode.N_COLUMNS), np.int64)
+        grid = np.zeros((cells.columns.size, 2))
+        tables: list[Array] = []
+        n_buckets = 0
+        row = 0
+        for j, column in enumerate(cells.columns):
+            cuts = cells.cuts_of(j)
+            table, grid[j] = _buckets(cuts)
+            features[j, encode.COLUMN] = column
+            features[j, encode.FIRST_CUT] = cells.cut_start[j]
+            features[j, encode.FIRST_BUCKET] = n_buckets
+            features[j, encode.N_BUCKETS] = table.size - 1
+            features[j, encode.NAN_CELL] = cuts.size + 1
+            features[j, encode.FIRST_ROW] = row
+            tables.append(table)
+            n_buckets += table.size
+            row += int(cells.n_cells[j])
+        buckets = np.concatenate(tables) if tables else np.zeros(1, np.int32)
+        return features, grid, cells.cuts, buckets, self.numbers
+
+    @cached_property
+    def leaves(self) -> tuple[Array, Array]:
+        """First leaf and number of leaves below each node; leaves count from left to right."""
+        e = self._ensemble
+        first, count = pack.leaf_ranges(e.left, e.right, e.tree_start)
+        return first, count
+
+    @cached_property
+    def leaf_value(self) -> Array:
+        """Value of each leaf, tree by tree, from left to right."""
+        e = self._ensemble
+        nodes = np.flatnonzero(e.left < 0)
+        values = np.empty(nodes.size, e.value.dtype)
+        values[self.leaves[0][nodes]] = e.value[nodes]
+        return values
+
+    @cached_property
+    def leaf_start(self) -> Array:
+        """Number of the first leaf of each tree, and the number of leaves at the end."""
+        first, _ = self.leaves
+        start: Array = np.append(first[self._ensemble.tree_start[:-1]], self.leaf_value.size)
+        return start.astype(np.int64)
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of splits on the longest path from a root to a leaf."""
+        e = self._ensemble
+        return int(pack.longest_path(e.left, e.right))
+
+    @cached_property
+    def position(self) -> Array:
+        """Where each column stands among those that the model reads; -1 if it reads it nowhere."""
+        position = np.full(self._ensemble.n_features, -1, np.int64)
+        position[self.cells.columns] = np.arange(self.cells.columns.size)
+        return position
+
+    @cached_property
+    def nodes(self) -> tuple[Array, Array, Array]:
+        """Packed nodes, roots, and the layout of a word (masks and shifts)."""
+        e, cells = self._ensemble, self.cells
+        first, count = self.leaves
+        largest_rank = max(int(cells.node_rank.max(initial=0)), self.leaf_value.size)
+        rank_bits = largest_rank.bit_length()
+        child_bits = e.n_nodes.bit_length()
+        field_bits = (int(cells.slot_start[-1]) * walk.LANES).bit_length()
+        if rank_bits + child_bits + field_bits > 64:
+            raise ModelFormatError(
+                f"the model has {e.n_nodes} nodes on {cells.columns.size} features: one node needs "
+                f"{rank_bits + child_bits + field_bits} bits and 64 are there. Use fewer trees."
+            )
+        words, roots = pack.pack_nodes(
+            e.left,
+            e.right,
+            e.tree_start,
+            cells.node_slot,
+            cells.node_rank,
+            first,
+            count,
+            field_bits,
+            child_bits,
+            walk.LANES,
+        )
+        bits = [2**field_bits - 1, 2**child_bits - 1, field_bits, field_bits + child_bits]
+        return words, roots, np.array(bits, np.uint64)
+
+    @cached_property
+    def mask_dtype(self) -> type[np.unsignedinteger[Any]] | None:
+        """The integer type that holds a leaf mask; None if leaf masks do not serve this model."""
+        leaves_per_tree = int(np.diff(self.leaf_start).max())
+        n_features = self.cells.columns.size
+        for bits, dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
+            if leaves_per_tree <= bits:
+                size = int(self.cells.n_cells.sum()) * self._ensemble.n_trees * bits // 8
+                width = n_features * bits // 8
+                fits = 0 < n_features and size <= MAX_MASK_BYTES and width <= MAX_MASK_WIDTH
+                return dtype if fits else None
+        return None
+
+    @cached_property
+    def masks(self) -> tuple[Array, Array]:
+        """Leaf masks ``[cell, tree]`` and leaf values ``[tree, bit]``."""
+        e, cells = self._ensemble, self.cells
+        first, count = self.leaves
+        row_start = np.cumsum(np.append(0, cells.n_cells))
+        table = np.empty((row_start[-1], e.n_trees), self.mask_dtype)
+        pack.leaf_masks(
+            e.left,
+            e.right,
+            e.tree_start,
+            cells.node_slot,
+            cells.node_rank,
+            first,
+            count,
+            cells.slot_feature,
+            cells.slot_table,
+            cells.lut,
+            row_start,
+            table,
+        )
+        sizes = np.diff(self.leaf_start)
+        values = np.zeros((e.n_trees, int(sizes.max())), e.value.dtype)
+        values[np.arange(values.shape[1]) < sizes[:, None]] = self.leaf_value
+        return table, values
+
+    @cached_property
+    def block(self) -> int:
+        """Rows that pass through one tree before the next is fetched.
+
+        Few while the whole model fits a processor's cache, many when each tree is fetched anew.
+        """
+        return 256 if self._ensemble.n_nodes < 2**17 else 4096
+
+    @cached_property
+    def _predict(self) -> tuple[Any, tuple[Any, ...]]:
+        """The kernel that serves this model, and its arguments between ``X`` and ``out``."""
+        if self.mask_dtype is not None:
+            return masks.predict_masks, (*self.encoder, *self.masks)
+        words, roots, bits = self.nodes
+        cells = self.cells
+        slots = (cells.slot_start, cells.slot_table, cells.lut)
+        rest = (words, roots, bits, self.leaf_value, self.block)
+        return walk.predict_walk, (*self.encoder, *slots, *rest)
+
+    def special_cells(self, j: int) -> tuple[int, int]:
+        """Return the first and last cell of feature ``j`` that some slot takes out of order.
+
+        Those are the cells of LightGBM's zero; ``(1, 0)`` where there are none. The missing cell
+        does not count.
+        """
+        cells = self.cells
+        special = (cells.is_fenced(s) for s in range(*cells.slot_start[j : j + 2]))
+        return cells.zero_cells(j) if any(special) else (1, 0)
+
+    def predict(self, X: Array, n_jobs: int = 1) -> Array | int:
+        """Return the sums for every row, or the first row that the library refuses.
+
+        ``X`` is a C-contiguous float32 or float64 matrix.
+        """
+        kernel, arguments = self._predict
+        out = np.empty(X.shape[0], self._ensemble.value.dtype)
+        n_threads = min(n_jobs, X.shape[0] // ROWS_PER_THREAD) if n_jobs > 1 else 1
+        if n_threads <= 1:
+            refused = kernel(X, *arguments, out)
+            return out if refused < 0 else int(refused)
+        ends = [X.shape[0] * k // n_threads for k in range(n_threads + 1)]
+        parts = list(zip(ends[:-1], ends[1:], strict=True))
+        futures = [_pool().submit(kernel, X[a:b], *arguments, out[a:b]) for a, b in parts]
+        for (a, _), future in zip(parts, futures, strict=True):
+            refused = future.result()
+            if refused >= 0:
+                return a + int(refused)
+        return out
+
+
+def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
+    """Return the bucket table of one feature: its starts, and the origin and scale of the grid."""
+    n = 1 << (2 * cuts.size).bit_length() if cuts.size > 1 else 1
+    origin = float(cuts[0]) if cuts.size else 0.0
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = float(np.float64(n) / (cuts[-1] - cuts[0])) if cuts.size > 1 else 0.0
+    if not np.isfinite(scale) or scale == 0.0:
+        n, scale = 1, 0.0
+    at = np.clip((cuts - origin) * scale, 0, n - 1).astype(np.int64)
+    starts = np.searchsorted(at, np.arange(n + 1)).astype(np.int32)
+    starts[-1] = cuts.size
+    return starts, (origin, scale)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads shared by all predictions; the kernels run without the GIL."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="treeopt")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

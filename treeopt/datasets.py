@@ -1,0 +1,276 @@
+"""The data sets of the tests, the benchmarks and the demonstration.
+
+A data set is one file, ``NAME.csv`` or ``NAME.npz``. It is looked for in two
+folders, in this order:
+
+1. the shipped data: ``treeopt/data`` in an installed package, ``data`` beside
+   the package in a checkout;
+2. the folder named by the environment variable ``TREEOPT_DATA``, if set.
+
+The first folder that holds the name wins; within a folder CSV goes before NPZ.
+
+A CSV file has a header, numbers only, and its last column is ``target``. The
+one exception is ``mpg``, see `load`. An NPZ file has the arrays ``X`` of shape
+(n, p) and ``y`` of shape (n,); its features are named ``x0``, ``x1``, ...
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Dataset", "DatasetNotFoundError", "available", "load"]
+
+_PACKAGE = Path(__file__).resolve().parent
+_VARIABLE = "TREEOPT_DATA"
+_SUFFIXES = (".csv", ".npz")
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """No folder holds a data set of that name; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table of numbers and its target.
+
+    Attributes
+    ----------
+    name : str
+        The name it was loaded by.
+    X : ndarray of float64, shape (n, p)
+        One row per case, one column per feature.
+    y : ndarray of float64, shape (n,)
+        The target. Class labels are whole numbers stored as floats.
+    feature_names : tuple of str
+        The names of the p columns of `X`.
+    """
+
+    name: str
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    feature_names: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return `X` as a pandas DataFrame; the target is not part of it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A copy of `X`, its columns named by `feature_names`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from treeopt.datasets import load
+        >>> load("boston").frame()[["rm", "lstat"]].shape
+        (506, 2)
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            message = "Dataset.frame needs pandas. Install it, or work with Dataset.X."
+            raise ImportError(message) from error
+        return pd.DataFrame(self.X.copy(), columns=list(self.feature_names))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the columns of a CSV file are to be read."""
+
+    target: str = "target"
+    dropped: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+_LAYOUTS = {
+    "mpg": _Layout(
+        target="cty",
+        dropped=("hwy",),
+        labels=("manufacturer", "model", "trans", "drv", "fl", "class"),
+    ),
+}
+
+
+def available() -> tuple[str, ...]:
+    """Return the names that `load` accepts at this moment, sorted.
+
+    Returns
+    -------
+    tuple of str
+        The shipped data sets and those in the folder ``TREEOPT_DATA``.
+
+    Examples
+    --------
+    >>> from treeopt.datasets import available
+    >>> "boston" in available()
+    True
+    """
+    return tuple(sorted(_files()))
+
+
+def load(name: str) -> Dataset:
+    """Load a data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in `available`, which is the file's name without its
+        ending.
+
+    Returns
+    -------
+    Dataset
+        Arrays of float64, read anew by every call.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If no folder holds ``NAME.csv`` or ``NAME.npz``.
+    ValueError
+        If the file is not of the form described in the module's docstring.
+
+    Notes
+    -----
+    ``mpg`` is stored as published, with labels and two possible targets. Here
+    its target is ``cty``, and ``hwy`` is dropped because it measures nearly the
+    same thing. ``displ``, ``year`` and ``cyl`` are taken as they are. The
+    columns ``manufacturer``, ``model``, ``trans``, ``drv``, ``fl`` and
+    ``class`` become the codes 0, 1, 2, ... of their labels in sorted order, so
+    ``drv`` has 0 for ``"4"``, 1 for ``"f"`` and 2 for ``"r"``. The codes carry
+    no order worth trusting. The columns stay in the order of the file.
+
+    Examples
+    --------
+    >>> from treeopt.datasets import load
+    >>> data = load("boston")
+    >>> data.X.shape, data.y.shape
+    ((506, 13), (506,))
+    >>> data.feature_names[:3]
+    ('crim', 'zn', 'indus')
+
+    >>> load("mpg").feature_names
+    ('manufacturer', 'model', 'displ', 'year', 'cyl', 'trans', 'drv', 'fl', 'class')
+    """
+    path = _files().get(name)
+    if path is None:
+        raise DatasetNotFoundError(_not_found(name))
+    if path.suffix == ".csv":
+        return _read_csv(name, path)
+    return _read_npz(name, path)
+
+
+def _shipped_folder() -> Path:
+    inside = _PACKAGE / "data"
+    return inside if inside.is_dir() else _PACKAGE.parent / "data"
+
+
+def _extra_folder() -> Path | None:
+    value = os.environ.get(_VARIABLE)
+    return Path(value).expanduser() if value else None
+
+
+def _files() -> dict[str, Path]:
+    """Map every name to its file, the first folder and suffix winning."""
+    files: dict[str, Path] = {}
+    for folder in (_shipped_folder(), _extra_folder()):
+        if folder is None or not folder.is_dir():
+            continue
+        for suffix in _SUFFIXES:
+            for path in sorted(folder.glob(f"*{suffix}")):
+                files.setdefault(path.stem, path)
+    return files
+
+
+def _not_found(name: str) -> str:
+    folder = _extra_folder()
+    if folder is None:
+        state = "is not set"
+    elif not folder.is_dir():
+        state = f"is {str(folder)!r}, which is not a folder"
+    else:
+        state = f"is {str(folder)!r}, which does not hold it"
+    return (
+        f"there is no data set {name!r}. Available: {', '.join(available()) or 'none'}. "
+        f"{_VARIABLE} {state}. "
+        f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz."
+    )
+
+
+def _read_csv(name: str, path: Path) -> Dataset:
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    if len(lines) < 2:
+        raise ValueError(f"{path.name} has no rows. Give it a header and at least one row.")
+    header, *rows = lines
+    layout = _LAYOUTS.get(name)
+    if layout is None:
+        layout = _Layout()
+        if header[-1] != layout.target:
+            raise ValueError(
+                f"the last column of {path.name} is {header[-1]!r}. "
+                f"Put the target last and name it {layout.target!r}."
+            )
+    for line, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"line {line} of {path.name} has {len(row)} fields, the header {len(header)}. "
+                "Give every line one field per column."
+            )
+    cells = dict(zip(header, zip(*rows, strict=True), strict=True))
+    names = tuple(c for c in header if c != layout.target and c not in layout.dropped)
+    columns = [
+        _codes(cells[c]) if c in layout.labels else _numbers(path, c, cells[c]) for c in names
+    ]
+    target = _numbers(path, layout.target, cells[layout.target])
+    return Dataset(name, np.column_stack(columns), target, names)
+
+
+def _codes(labels: tuple[str, ...]) -> NDArray[np.float64]:
+    """Code each label by its rank among the sorted labels."""
+    code = {label: rank for rank, label in enumerate(sorted(set(labels)))}
+    return np.array([code[label] for label in labels], dtype=np.float64)
+
+
+def _numbers(path: Path, column: str, cells: tuple[str, ...]) -> NDArray[np.float64]:
+    values = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        try:
+            values[row] = float(cell)
+        except ValueError:
+            raise ValueError(
+                f"column {column!r} of {path.name} has {cell!r} in line {row + 2}, "
+                "which is not a number. Replace it by a number, or by nan if it is missing."
+            ) from None
+    return values
+
+
+def _read_npz(name: str, path: Path) -> Dataset:
+    with np.load(path, allow_pickle=False) as arrays:
+        missing = [key for key in ("X", "y") if key not in arrays]
+        if missing:
+            raise ValueError(
+                f"{path.name} has no array {missing[0]!r}, only {sorted(arrays)}. "
+                "Save it with numpy.savez(file, X=X, y=y)."
+            )
+        X = np.array(arrays["X"], dtype=np.float64, order="C")
+        y = np.array(arrays["y"], dtype=np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(
+            f"{path.name} has X of shape {X.shape} and y of shape {y.shape}. "
+            "Store X as (n, p) and y as (n,)."
+        )
+    return Dataset(name, X, y, tuple(f"x{j}" for j in range(X.shape[1])))

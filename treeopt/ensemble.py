@@ -1,0 +1,285 @@
+"""`Ensemble`: any supported model as flat arrays. Everything else in treeopt reads only this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeopt.errors import InputError, ModelFormatError
+from treeopt.inputs import as_matrix
+
+if TYPE_CHECKING:
+    from treeopt.boxes import LeafBoxes
+    from treeopt.compiled import Compiled
+    from treeopt.moves import Line, Walker
+
+Array: TypeAlias = NDArray[Any]
+
+_FAST = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Ensemble:
+    """A sum of piecewise-constant trees, bit-equal to the model it was made from.
+
+    The prediction is ``(base + value[leaf_0] + value[leaf_1] + ...) / divisor``, added from left to
+    right in the dtype of ``value``. A node sends an input, after the cast to ``input_dtype``, to
+    the right child if and only if ``x > threshold``.
+
+    Use `treeopt.from_model` to make one.
+
+    Attributes
+    ----------
+    feature, threshold, left, right, value : arrays, one entry per node
+        Split feature, canonical cut, children (indices into these arrays) and contribution.
+        Leaves have ``left == right == feature == -1``. Children come after their parent.
+    default_left : bool array
+        Whether a missing value goes to the left child.
+    zero_missing : bool array
+        Whether zero (within LightGBM's limit) counts as missing at this node.
+    tree_start : int64 array
+        First node of each tree, its root, and the number of nodes at the end.
+    n_features : int
+        Number of input columns.
+    feature_names : tuple of str or None
+        Their names where the model has them.
+    importances : float64 array
+        Importance of each feature; sums to 1.
+    input_dtype : dtype
+        Inputs are cast to this before any comparison.
+    base, divisor : float
+        Start and divisor of the sum.
+    accepts_nan, accepts_inf : bool
+        Whether the model's own ``predict`` accepts missing and infinite values.
+    missing_value : float
+        One more value that means missing (NaN: none), as XGBoost's ``missing=``.
+    source : str
+        The class of the model, for messages.
+    """
+
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    value: Array
+    default_left: Array
+    zero_missing: Array
+    tree_start: Array
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    importances: Array
+    input_dtype: np.dtype[Any]
+    base: float = 0.0
+    divisor: float = 1.0
+    accepts_nan: bool = True
+    accepts_inf: bool = True
+    missing_value: float = field(default=np.nan)
+    source: str = "Ensemble"
+
+    def __post_init__(self) -> None:
+        _validate(self)
+        for array in (getattr(self, f.name) for f in fields(self)):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ensemble of {self.source}: {self.n_trees} trees, {self.n_leaves} leaves, "
+            f"{self.n_features} features>"
+        )
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.tree_start.size - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return int(self.left.size)
+
+    @cached_property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return int(np.count_nonzero(self.left < 0))
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The arrays that the kernels run on, built when first needed."""
+        from treeopt.compiled import Compiled
+
+        return Compiled(self)
+
+    def predict(self, X: Any, n_jobs: int = 1) -> Array:
+        """Predict as the model's own ``predict`` does, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features) or data frame
+            The columns of a frame are matched by name.
+        n_jobs : int
+            Number of threads.
+
+        Returns
+        -------
+        array of shape (n,)
+            In the dtype of the model's own prediction.
+
+        Examples
+        --------
+        >>> import numpy as np, treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+        >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
+        array([2., 3.])
+        """
+        matrix = self._matrix(X)
+        if n_jobs < 1:
+            raise InputError(f"n_jobs is {n_jobs}: pass the number of threads, 1 or more.")
+        result = self.compiled.predict(matrix, n_jobs)
+        if isinstance(result, int):
+            self._refuse(matrix, result)
+        return result
+
+    def walker(self, x: Any) -> Walker:
+        """Return an evaluator that follows a point as it moves one coordinate at a time.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> model = DecisionTreeRegressor().fit([[0.0, 0.0], [1.0, 0.0]], [2.0, 3.0])
+        >>> walker = treeopt.from_model(model).walker([0.2, 0.0])
+        >>> walker.value, walker.move(0, 0.9)
+        (2.0, 3.0)
+        """
+        from treeopt.moves import Walker
+
+        return Walker(self, x)
+
+    def line(self, x: Any, feature: int | str) -> Line:
+        """Return the whole piecewise-constant function along one coordinate through ``x``.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+        >>> line = treeopt.from_model(model).line([0.2], 0)
+        >>> line.upper, line.value
+        (array([0.5, inf]), array([2., 3.]))
+        """
+        from treeopt.moves import line
+
+        return line(self, x, feature)
+
+    def leaf_boxes(self) -> LeafBoxes:
+        """Return the boxes of all leaves: the inputs, after the cast, that reach each of them.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+        >>> boxes = treeopt.from_model(model).leaf_boxes()
+        >>> boxes.lower.ravel(), boxes.upper.ravel(), boxes.value
+        (array([-inf,  0.5]), array([0.5, inf]), array([2., 3.]))
+        """
+        from treeopt.boxes import leaf_boxes
+
+        return leaf_boxes(self)
+
+    def feature_index(self, feature: int | str) -> int:
+        """Return the column of a feature given by name or index."""
+        if isinstance(feature, str):
+            names: Sequence[str] = self.feature_names or ()
+            if feature in names:
+                return names.index(feature)
+            known = ", ".join(map(repr, names)) or "none, the model was trained without names"
+            raise InputError(f"feature {feature!r} is unknown. Names: {known}.")
+        index = int(feature)
+        if not 0 <= index < self.n_features:
+            raise InputError(f"feature {index} is outside 0..{self.n_features - 1}.")
+        return index
+
+    def _matrix(self, X: Any) -> Array:
+        """Return ``X`` as the kernels want it; quick when it already is."""
+        if (
+            type(X) is not np.ndarray
+            or X.dtype not in _FAST
+            or X.ndim != 2
+            or X.shape[1] != self.n_features
+            or not X.flags.c_contiguous
+            or not X.shape[0]
+        ):
+            X = as_matrix(X, self.n_features, self.feature_names, self.input_dtype)
+        if self._strict_columns.size:
+            from treeopt.kernels.encode import acceptable
+
+            bad = acceptable(X, self._strict_columns, self.compiled.numbers)
+            if bad >= 0:
+                self._refuse(X, int(bad))
+        return X
+
+    @cached_property
+    def _strict_columns(self) -> Array:
+        """Columns that no split reads but whose values the library checks all the same."""
+        if self.accepts_nan and self.accepts_inf:
+            return np.empty(0, np.int64)
+        return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
+
+    def _refuse(self, X: Array, row: int) -> None:
+        """Raise the error for a row that the model's library would not accept."""
+        with np.errstate(over="ignore"):
+            x = X[row].astype(self.input_dtype)
+        what = "infinite or too large for float32" if self.accepts_nan else "not finite"
+        bad = np.isinf(x) if self.accepts_nan else ~np.isfinite(x)
+        column = int(np.flatnonzero(bad)[0])
+        label = self.feature_names[column] if self.feature_names else column
+        raise InputError(
+            f"X[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: {self.source} "
+            "refuses such values, so its prediction is not defined. Remove or replace them."
+        )
+
+
+def _validate(e: Ensemble) -> None:
+    """Check that the arrays describe proper trees; kernels index them without looking."""
+    n = e.left.size
+    per_node = (e.feature, e.threshold, e.right, e.value, e.default_left, e.zero_missing)
+    if any(a.shape != (n,) for a in per_node):
+        raise ModelFormatError(f"{e.source}: the node arrays differ in length.")
+    start = e.tree_start
+    if start.size < 2 or start[0] != 0 or start[-1] != n or (np.diff(start) < 1).any():
+        raise ModelFormatError(f"{e.source}: there are no trees, or a tree has no nodes.")
+    inner = np.flatnonzero(e.left >= 0)
+    children = np.concatenate([e.left[inner], e.right[inner]]).astype(np.int64)
+    parents = np.concatenate([inner, inner])
+    tree = np.repeat(np.arange(start.size - 1), np.diff(start))
+    if (
+        (children <= parents).any()
+        or (children >= n).any()
+        or children.size != n - (start.size - 1)
+        or (np.bincount(children, minlength=n) > 1).any()
+        or (tree[children] != tree[parents]).any()
+    ):
+        raise ModelFormatError(f"{e.source}: the children of a node are not a tree in order.")
+    if ((e.feature[inner] < 0) | (e.feature[inner] >= e.n_features)).any():
+        raise ModelFormatError(f"{e.source}: a split reads a feature that is not there.")
+    if (np.isnan(e.threshold[inner]) | np.isneginf(e.threshold[inner])).any():
+        raise ModelFormatError(f"{e.source}: a threshold is NaN or -inf.")
+    if e.importances.shape != (e.n_features,):
+        raise ModelFormatError(f"{e.source}: there must be one importance per feature.")
+    if e.feature_names is not None and len(e.feature_names) != e.n_features:
+        raise ModelFormatError(f"{e.source}: there must be one name per feature.")

@@ -1,0 +1,194 @@
+"""Evaluation that follows a point: after a move of one coordinate, only some trees are walked.
+
+For every tree the walk remembers, per slot, between which keys it would take the same path. A move
+changes the keys of one feature's slots; a tree is walked again only if its range is left. The sum
+is redone from the first tree that changed, in order, so it stays bit-equal to a full evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeopt.kernels.encode import BASE, DIVISOR, cast, locate, refused
+from treeopt.kernels.jit import kernel
+from treeopt.kernels.pack import key_of
+from treeopt.kernels.walk import LANES
+
+TOP = np.iinfo(np.int32).max
+CHUNK = 16
+
+
+@kernel
+def enter(
+    t: Any,
+    keys: Any,
+    words: Any,
+    roots: Any,
+    bits: Any,
+    leaf_value: Any,
+    low: Any,
+    high: Any,
+    path: Any,
+    depth: Any,
+    value: Any,
+) -> None:
+    """Walk tree ``t`` and note its value and the key ranges in which it stays the same."""
+    field, child_mask, child_shift, rank_shift = bits[0], bits[1], bits[2], bits[3]
+    for k in range(depth[t]):
+        low[path[t, k], t] = 0
+        high[path[t, k], t] = TOP
+    k = 0
+    word = words[roots[t]]
+    while word & field != np.uint64(0):
+        slot = (word & field) // np.uint64(LANES)
+        rank = np.int32(word >> rank_shift)
+        key = np.int32(keys[word & field])
+        child = (word >> child_shift) & child_mask
+        if key > rank:
+            low[slot, t] = max(low[slot, t], rank + np.int32(1))
+            child += np.uint64(1)
+        else:
+            high[slot, t] = min(high[slot, t], rank)
+        path[t, k] = slot
+        k += 1
+        word = words[child]
+    depth[t] = k
+    value[t] = leaf_value[word >> rank_shift]
+
+
+@kernel
+def add_up(first: Any, value: Any, sums: Any) -> None:
+    """Redo the running sums from tree ``first`` on."""
+    total = sums[first]
+    for t in range(first, value.size):
+        total += value[t]
+        sums[t + 1] = total
+
+
+@kernel
+def start(
+    keys: Any,
+    words: Any,
+    roots: Any,
+    bits: Any,
+    leaf_value: Any,
+    numbers: Any,
+    low: Any,
+    high: Any,
+    path: Any,
+    depth: Any,
+    value: Any,
+    sums: Any,
+) -> None:
+    """Walk every tree for the first time."""
+    low[:] = 0
+    high[:] = TOP
+    depth[:] = 0
+    for t in range(roots.size):
+        enter(t, keys, words, roots, bits, leaf_value, low, high, path, depth, value)
+    sums[0] = numbers[BASE]
+    add_up(0, value, sums)
+
+
+@kernel
+def move(
+    cell: Any,
+    first_slot: Any,
+    end_slot: Any,
+    slot_table: Any,
+    lut: Any,
+    keys: Any,
+    words: Any,
+    roots: Any,
+    bits: Any,
+    leaf_value: Any,
+    low: Any,
+    high: Any,
+    path: Any,
+    depth: Any,
+    value: Any,
+    sums: Any,
+) -> None:
+    """Move one feature to another cell and bring the running sums up to date."""
+    n_trees = roots.size
+    for s in range(first_slot, end_slot):
+        keys[s * LANES] = key_of(cell, s, slot_table, lut)
+    changed = n_trees
+    for s in range(first_slot, end_slot):
+        key = np.int32(keys[s * LANES])
+        lows, highs = low[s], high[s]
+        for begin in range(0, n_trees, CHUNK):
+            end = min(begin + CHUNK, n_trees)
+            left = False
+            for t in range(begin, end):
+                left |= (key < lows[t]) | (key > highs[t])
+            if not left:
+                continue
+            for t in range(begin, end):
+                if key < lows[t] or key > highs[t]:
+                    enter(t, keys, words, roots, bits, leaf_value, low, high, path, depth, value)
+                    changed = min(changed, t)
+    if changed < n_trees:
+        add_up(changed, value, sums)
+
+
+@kernel
+def run(
+    features: Any,
+    grid: Any,
+    cuts: Any,
+    buckets: Any,
+    numbers: Any,
+    slot_start: Any,
+    slot_table: Any,
+    lut: Any,
+    words: Any,
+    roots: Any,
+    bits: Any,
+    leaf_value: Any,
+    keys: Any,
+    low: Any,
+    high: Any,
+    path: Any,
+    depth: Any,
+    value: Any,
+    sums: Any,
+    which: Any,
+    to: Any,
+    out: Any,
+) -> Any:
+    """Make many moves, one coordinate each; return the first that is refused, or -1.
+
+    ``which`` counts features by their position among those that the model reads; -1 is a feature
+    that no split reads.
+    """
+    divisor = leaf_value.dtype.type(numbers[DIVISOR])
+    for k in range(which.size):
+        y = cast(to[k], numbers)
+        if refused(y, numbers):
+            return k
+        j = which[k]
+        if j >= 0:
+            cell = locate(y, features[j], grid[j], cuts, buckets)
+            move(
+                cell,
+                slot_start[j],
+                slot_start[j + 1],
+                slot_table,
+                lut,
+                keys,
+                words,
+                roots,
+                bits,
+                leaf_value,
+                low,
+                high,
+                path,
+                depth,
+                value,
+                sums,
+            )
+        out[k] = sums[-1] / divisor
+    return -1

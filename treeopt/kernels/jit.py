@@ -1,0 +1,65 @@
+"""How kernels are compiled, and the two bit operations that NumPy lacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit
+from numba.core import event
+from numba.extending import intrinsic
+
+__all__ = ["count_ones", "kernel", "trailing_zeros"]
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function on first use, keep the result on disk, release the GIL while it runs.
+
+    Never with ``fastmath``: sums must be added in the order that the model's library uses.
+    """
+    compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Tells the user, once per process, that the first call has to wait for the compiler."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        function = getattr(event.data["dispatcher"], "py_func", None)
+        if not self.said and getattr(function, "__module__", "").startswith("treeopt."):
+            self.said = True
+            print(
+                "treeopt: compiling kernels (first use only; the result is cached on disk)",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
+
+
+@intrinsic
+def trailing_zeros(typingctx, bits):  # type: ignore[no-untyped-def]
+    """Return the number of zero bits below the lowest set bit; ``bits`` must not be zero."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return bits(bits), codegen
+
+
+@intrinsic
+def count_ones(typingctx, bits):  # type: ignore[no-untyped-def]
+    """Return the number of set bits."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return bits(bits), codegen

@@ -1,0 +1,154 @@
+"""From flat trees to the two forms that are evaluated: packed nodes and leaf masks.
+
+All functions expect nodes of a tree to be contiguous and children to come after their parent.
+Leaves of a tree are numbered from left to right, so the leaves below a node are a range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeopt.kernels.jit import kernel
+
+
+@kernel
+def key_of(cell: Any, slot: Any, slot_table: Any, lut: Any) -> Any:
+    """Return the key that a slot gives to a cell of its feature."""
+    return cell if slot_table[slot] < 0 else np.int64(lut[slot_table[slot] + cell])
+
+
+@kernel
+def leaf_ranges(left: Any, right: Any, tree_start: Any) -> Any:
+    """Return, per node, the first leaf below it and the number of leaves below it.
+
+    Leaves are numbered through all trees, in each tree from left to right.
+    """
+    n = left.size
+    first = np.zeros(n, np.int32)
+    count = np.ones(n, np.int32)
+    for i in range(n - 1, -1, -1):
+        if left[i] >= 0:
+            count[i] = count[left[i]] + count[right[i]]
+    total = 0
+    for t in range(tree_start.size - 1):
+        root = tree_start[t]
+        first[root] = total
+        total += count[root]
+        for i in range(root, tree_start[t + 1]):
+            if left[i] >= 0:
+                first[left[i]] = first[i]
+                first[right[i]] = first[i] + count[left[i]]
+    return first, count
+
+
+@kernel
+def longest_path(left: Any, right: Any) -> Any:
+    """Return the number of splits on the longest path from a root to a leaf."""
+    depth = np.zeros(left.size, np.int32)
+    longest = 0
+    for i in range(left.size):
+        if left[i] >= 0:
+            depth[left[i]] = depth[right[i]] = depth[i] + 1
+        else:
+            longest = max(longest, depth[i])
+    return longest
+
+
+@kernel
+def pack_nodes(
+    left: Any,
+    right: Any,
+    tree_start: Any,
+    slot: Any,
+    rank: Any,
+    first: Any,
+    count: Any,
+    field_bits: Any,
+    child_bits: Any,
+    lanes: Any,
+) -> Any:
+    """Pack each node into one 64-bit word and return the words and the position of each root.
+
+    A word holds, from high to low, ``rank | child | slot * lanes``. The right child follows the
+    left one. The pair below the heavier child comes right after its own, so that the path that
+    most inputs take runs through few cache lines. A leaf points to itself, reads slot 0 (whose key
+    is always 0, so it stays) and holds its number in place of the rank.
+    """
+    n = left.size
+    words = np.empty(n, np.uint64)
+    roots = np.empty(tree_start.size - 1, np.uint64)
+    shift = np.uint64(field_bits)
+    high = np.uint64(field_bits + child_bits)
+    stack = np.empty(n + 1, np.int64)
+    place = np.empty(n, np.int64)
+    free = 0
+    for t in range(tree_start.size - 1):
+        top = 1
+        stack[0] = tree_start[t]
+        place[stack[0]] = free
+        roots[t] = np.uint64(free)
+        free += 1
+        while top > 0:
+            top -= 1
+            i = stack[top]
+            at = place[i]
+            if left[i] < 0:
+                words[at] = (np.uint64(first[i]) << high) | (np.uint64(at) << shift)
+                continue
+            a, b = left[i], right[i]
+            words[at] = (
+                (np.uint64(rank[i]) << high)
+                | (np.uint64(free) << shift)
+                | np.uint64(slot[i] * lanes)
+            )
+            place[a] = free
+            place[b] = free + 1
+            free += 2
+            heavy_left = count[a] >= count[b]
+            stack[top] = b if heavy_left else a
+            stack[top + 1] = a if heavy_left else b
+            top += 2
+    return words, roots
+
+
+@kernel
+def leaf_masks(
+    left: Any,
+    right: Any,
+    tree_start: Any,
+    slot: Any,
+    rank: Any,
+    first: Any,
+    count: Any,
+    slot_feature: Any,
+    slot_table: Any,
+    lut: Any,
+    row_start: Any,
+    table: Any,
+) -> None:
+    """Fill ``table[cell, tree]`` with the leaves of the tree that an input in this cell can reach.
+
+    Cells of all features are numbered through; ``row_start`` says where each feature begins. The
+    leaf that an input reaches is then the one bit left in the intersection over all features.
+    """
+    full = np.uint64(0xFFFFFFFFFFFFFFFF)
+    column = np.empty(row_start[-1], np.uint64)
+    for t in range(tree_start.size - 1):
+        root = tree_start[t]
+        column[:] = full >> np.uint64(64 - count[root])
+        for i in range(root, tree_start[t + 1]):
+            if left[i] < 0:
+                continue
+            a, b = left[i], right[i]
+            ones_a = full >> np.uint64(64 - count[a])
+            ones_b = full >> np.uint64(64 - count[b])
+            keep_right = ~(ones_a << np.uint64(first[a] - first[root]))
+            keep_left = ~(ones_b << np.uint64(first[b] - first[root]))
+            j = slot_feature[slot[i]]
+            for cell in range(row_start[j + 1] - row_start[j]):
+                goes_right = key_of(cell, slot[i], slot_table, lut) > rank[i]
+                column[row_start[j] + cell] &= keep_right if goes_right else keep_left
+        for c in range(column.size):
+            table[c, t] = column[c]

@@ -1,0 +1,184 @@
+"""Evaluating an ensemble one coordinate at a time: after a move, and along a whole line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.errors import InputError
+from treeopt.kernels import incremental, walk
+from treeopt.kernels import line as line_kernel
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A piecewise-constant function of one coordinate.
+
+    Piece ``k`` holds the numbers, after the cast to the ensemble's input dtype, above
+    ``upper[k - 1]`` and up to ``upper[k]``; the last end is infinite. Missing values are not part
+    of the line.
+
+    Attributes
+    ----------
+    upper : float64 array
+        The end of each piece, ascending.
+    value : array
+        The prediction on each piece, bit-equal to `Ensemble.predict`.
+    """
+
+    upper: Array
+    value: Array
+
+
+class Walker:
+    """Follows a point as it moves one coordinate at a time; see `Ensemble.walker`.
+
+    Attributes
+    ----------
+    x : float64 array
+        The current point.
+    value : float
+        The prediction there, bit-equal to `Ensemble.predict`.
+    """
+
+    def __init__(self, ensemble: Ensemble, x: Any) -> None:
+        self._ensemble = ensemble
+        compiled = ensemble.compiled
+        cells = compiled.cells
+        words, roots, bits = compiled.nodes
+        self.x = _point(ensemble, x)
+        self._slots = (cells.slot_start, cells.slot_table, cells.lut)
+        self._nodes = (words, roots, bits, compiled.leaf_value)
+        self._keys = _keys(ensemble, self.x)
+        shape = (int(cells.slot_start[-1]), ensemble.n_trees)
+        dtype = ensemble.value.dtype
+        self._state = (
+            np.empty(shape, np.int32),
+            np.empty(shape, np.int32),
+            np.empty((ensemble.n_trees, compiled.depth), np.int32),
+            np.empty(ensemble.n_trees, np.int32),
+            np.empty(ensemble.n_trees, dtype),
+            np.empty(ensemble.n_trees + 1, dtype),
+        )
+        incremental.start(self._keys, *self._nodes, compiled.numbers, *self._state)
+
+    @property
+    def value(self) -> float:
+        """The prediction at the current point."""
+        return (self._state[-1][-1] / self._state[-1].dtype.type(self._ensemble.divisor)).item()
+
+    def move(self, feature: int | str, to: float) -> float:
+        """Set one coordinate and return the prediction at the new point."""
+        return self.run([self._ensemble.feature_index(feature)], [to])[0].item()  # type: ignore[no-any-return]
+
+    def run(self, features: Any, to: Any) -> Array:
+        """Set many coordinates one after the other; return the prediction after each move.
+
+        Parameters
+        ----------
+        features : sequence of int
+            The feature to change at each move.
+        to : sequence of float
+            Its new value.
+        """
+        e, compiled = self._ensemble, self._ensemble.compiled
+        features, to = np.asarray(features, np.int64), np.asarray(to, np.float64)
+        if features.shape != to.shape or features.ndim != 1:
+            raise InputError(
+                f"features has shape {features.shape} and to has shape {to.shape}: pass two "
+                "sequences of the same length."
+            )
+        if ((features < 0) | (features >= e.n_features)).any():
+            raise InputError(f"features must lie in 0..{e.n_features - 1}.")
+        out = np.empty(to.size, e.value.dtype)
+        done = incremental.run(
+            *compiled.encoder,
+            *self._slots,
+            *self._nodes,
+            self._keys,
+            *self._state,
+            compiled.position[features],
+            to,
+            out,
+        )
+        made = to.size if done < 0 else int(done)
+        self.x[features[:made]] = to[:made]
+        if made < to.size:
+            raise InputError(
+                f"to[{made}] is {to[made]}: {e.source} refuses such values. The {made} moves "
+                "before it were made."
+            )
+        return out
+
+
+def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
+    """Return the function along one coordinate; see `Ensemble.line`."""
+    column = ensemble.feature_index(feature)
+    point = _point(ensemble, x)
+    compiled, cells = ensemble.compiled, ensemble.compiled.cells
+    j = int(compiled.position[column])
+    if j < 0:
+        return Line(np.array([np.inf]), ensemble.predict(point[None, :]))
+    cuts = cells.cuts_of(j)
+    special = compiled.special_cells(j)
+    words, roots, bits = compiled.nodes
+    n_words = cuts.size // 64 + 1
+    depth = compiled.depth + 1
+    end = np.empty(cuts.size + 1, np.int64)
+    value = np.empty(cuts.size + 1, ensemble.value.dtype)
+    n = line_kernel.line(
+        j,
+        cuts.size,
+        special,
+        cells.slot_feature == j,
+        cells.slot_start,
+        cells.slot_table,
+        cells.lut,
+        compiled.numbers,
+        _keys(ensemble, point),
+        words,
+        roots,
+        bits,
+        compiled.leaf_value,
+        np.empty(ensemble.n_trees + 1, np.int64),
+        np.empty(ensemble.n_leaves, np.int32),
+        np.empty(ensemble.n_leaves, ensemble.value.dtype),
+        np.empty(depth, np.uint64),
+        np.empty(depth, np.int64),
+        np.empty(n_words, np.uint64),
+        np.empty(n_words, np.int64),
+        end,
+        value,
+    )
+    return Line(np.append(cuts, np.inf)[end[:n]], value[:n])
+
+
+def _point(ensemble: Ensemble, x: Any) -> Array:
+    """Return a copy of ``x`` as a float64 vector, from an array, a series or a one-row frame."""
+    if hasattr(x, "to_frame") and ensemble.feature_names is not None:
+        x = x.to_frame().T
+    row = x if hasattr(x, "columns") else np.asarray(x)[None, :] if np.ndim(x) == 1 else x
+    matrix = ensemble._matrix(row)
+    if matrix.shape[0] != 1:
+        raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
+    return matrix[0].astype(np.float64)
+
+
+def _keys(ensemble: Ensemble, x: Array) -> Array:
+    """Return the keys of one point, in lane 0 of a tile."""
+    compiled = ensemble.compiled
+    cells = compiled.cells
+    keys = np.zeros(int(cells.slot_start[-1]) * walk.LANES, np.uint32)
+    accepted = walk.encode_lane(
+        x, *compiled.encoder, cells.slot_start, cells.slot_table, cells.lut, keys, 0
+    )
+    if not accepted:
+        ensemble._refuse(x[None, :], 0)
+    return keys
+
+
