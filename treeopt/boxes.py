@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.cells import Cells
-from treeopt.kernels import boxes as kernels
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -61,46 +60,28 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
     """Return the boxes of all leaves; see `Ensemble.leaf_boxes`."""
     compiled = ensemble.compiled
     cells = compiled.cells
-    n_slots = int(cells.slot_start[-1])
-    top = np.iinfo(np.int32).max
-    low = np.zeros((ensemble.n_leaves, n_slots), np.int32)
-    high = np.full((ensemble.n_leaves, n_slots), top, np.int32)
-    kernels.key_ranges(
-        ensemble.left,
-        ensemble.right,
-        ensemble.tree_start,
-        cells.node_slot,
-        cells.node_rank,
-        compiled.leaves[0],
-        low,
-        high,
-    )
+    low, high = compiled.key_ranges
+    begins, ends = compiled.cell_ranges
     shape = (ensemble.n_leaves, ensemble.n_features)
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
     missing = np.ones(shape, np.bool_) if cells.missing else None
     pieces: dict[int, list[tuple[Array, Array]]] = {}
     for j, column in enumerate(cells.columns):
-        ranges = [(low[:, s], high[:, s]) for s in _slots(cells, j)]
-        begin = np.max([a for a, _ in ranges], axis=0)
-        end = np.min([b for _, b in ranges], axis=0)
+        begin, end = begins[j], ends[j]
         lower[:, column], upper[:, column] = _ends(cells, j, begin, end)
         if missing is not None:
             missing[:, column] = _reaches(cells, j, -1, low, high)
-        if any(cells.is_fenced(s) for s in _slots(cells, j)):
+        if any(cells.is_fenced(s) for s in cells.slots_of(j)):
             pieces[int(column)] = _pieces(cells, j, begin, end, low, high)
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(compiled.leaf_start))
     boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value, missing)
     return _split(boxes, pieces) if pieces else boxes
 
 
-def _slots(cells: Cells, j: int) -> range:
-    return range(int(cells.slot_start[j]), int(cells.slot_start[j + 1]))
-
-
 def _reaches(cells: Cells, j: int, cell: int, low: Array, high: Array) -> Array:
     """Tell, per leaf, whether a cell of feature ``j`` leads to it."""
     reaches = np.ones(low.shape[0], np.bool_)
-    for s in _slots(cells, j):
+    for s in cells.slots_of(j):
         key = cells.keys_of(s)[cell]
         reaches &= (low[:, s] <= key) & (key <= high[:, s])
     return reaches
@@ -113,7 +94,6 @@ def _ends(cells: Cells, j: int, begin: Array, end: Array) -> tuple[Array, Array]
     """
     cuts = cells.cuts_of(j)
     edges = np.concatenate([[-np.inf], cuts, [np.inf]])
-    end = np.minimum(end, cuts.size)
     empty = begin > end
     lower = np.where(empty, np.inf, edges[np.where(empty, 0, begin)])
     upper = np.where(empty, -np.inf, edges[np.where(empty, 0, end) + 1])
@@ -129,10 +109,10 @@ def _pieces(
     have the identity as their slot, and their range is that of the leaf without the others.
     """
     first, last = cells.zero_cells(j)
-    plain = [s for s in _slots(cells, j) if not cells.is_fenced(s)]
+    plain = [s for s in cells.slots_of(j) if not cells.is_fenced(s)]
     inner_begin = np.max([np.full(begin.size, first), *(low[:, s] for s in plain)], axis=0)
     inner_end = np.min([np.full(begin.size, last), *(high[:, s] for s in plain)], axis=0)
-    for s in _slots(cells, j):
+    for s in cells.slots_of(j):
         if s not in plain:
             key = cells.keys_of(s)[first]
             inner_end[(low[:, s] > key) | (key > high[:, s])] = -1

@@ -70,6 +70,10 @@ class Cells:
         """Return the cuts of feature ``j`` in ascending order."""
         return self.cuts[self.cut_start[j] : self.cut_start[j + 1]]
 
+    def slots_of(self, j: int) -> range:
+        """Return the slots of feature ``j``."""
+        return range(int(self.slot_start[j]), int(self.slot_start[j + 1]))
+
     def keys_of(self, slot: int) -> Array:
         """Return the key of every cell of the slot's feature."""
         n = int(self.n_cells[self.slot_feature[slot]])

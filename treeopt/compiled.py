@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treeopt.cells import Cells, build_cells
 from treeopt.errors import ModelFormatError
-from treeopt.kernels import encode, masks, pack, walk
+from treeopt.kernels import boxes, encode, masks, pack, walk
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -153,7 +154,7 @@ class Compiled:
             if leaves_per_tree <= bits:
                 size = int(self.cells.n_cells.sum()) * self._ensemble.n_trees * bits // 8
                 width = n_features * bits // 8
-                fits = 0 < n_features and size <= MAX_MASK_BYTES and width <= MAX_MASK_WIDTH
+                fits = n_features > 0 and size <= MAX_MASK_BYTES and width <= MAX_MASK_WIDTH
                 return dtype if fits else None
         return None
 
@@ -184,6 +185,48 @@ class Compiled:
         return table, values
 
     @cached_property
+    def all_leaves(self) -> Array:
+        """The mask of all leaves of each tree, and one more entry."""
+        sizes = np.append(np.diff(self.leaf_start), 1).astype(np.uint64)
+        full = np.uint64(2**64 - 1)
+        return (full >> (np.uint64(64) - sizes)).astype(self.mask_dtype)
+
+    @cached_property
+    def leaf_end(self) -> Array:
+        """Last ordered cell ``[feature, tree, leaf]`` of each leaf, -1 if it holds no number."""
+        begin, end = self.cell_ranges
+        sizes = np.diff(self.leaf_start)
+        inside = np.arange(int(sizes.max())) < sizes[:, None]
+        ends = np.full((self.cells.columns.size, *inside.shape), -1, np.int32)
+        for j in range(self.cells.columns.size):
+            ends[j][inside] = np.where(begin[j] <= end[j], end[j], -1)
+        return ends
+
+    @cached_property
+    def key_ranges(self) -> tuple[Array, Array]:
+        """First and last key ``[leaf, slot]`` that lead to each leaf."""
+        e, cells = self._ensemble, self.cells
+        shape = (self.leaf_value.size, int(cells.slot_start[-1]))
+        low = np.zeros(shape, np.int32)
+        high = np.full(shape, np.iinfo(np.int32).max, np.int32)
+        args = (e.left, e.right, cells.node_slot, cells.node_rank, self.leaves[0])
+        boxes.key_ranges(*args, low, high)
+        return low, high
+
+    @cached_property
+    def cell_ranges(self) -> tuple[Array, Array]:
+        """First and last ordered cell ``[feature, leaf]`` of each leaf (first > last: none).
+
+        Where zero counts as missing, its cells do not count here.
+        """
+        low, high = self.key_ranges
+        cells = self.cells
+        slots = cells.slot_start
+        begin = np.maximum.reduceat(low.T, slots[:-1]) if slots.size > 1 else low.T[:0]
+        end = np.minimum.reduceat(high.T, slots[:-1]) if slots.size > 1 else high.T[:0]
+        return begin, np.minimum(end, np.diff(cells.cut_start)[:, None])
+
+    @cached_property
     def block(self) -> int:
         """Rows that pass through one tree before the next is fetched.
 
@@ -209,28 +252,27 @@ class Compiled:
         does not count.
         """
         cells = self.cells
-        special = (cells.is_fenced(s) for s in range(*cells.slot_start[j : j + 2]))
-        return cells.zero_cells(j) if any(special) else (1, 0)
+        fenced = any(cells.is_fenced(s) for s in cells.slots_of(j))
+        return cells.zero_cells(j) if fenced else (1, 0)
 
-    def predict(self, X: Array, n_jobs: int = 1) -> Array | int:
-        """Return the sums for every row, or the first row that the library refuses.
+    def predict(self, X: Array, n_jobs: int = 1) -> tuple[Array, int]:
+        """Return the predictions, and the first row that the library refuses (-1: none).
 
         ``X`` is a C-contiguous float32 or float64 matrix.
         """
         kernel, arguments = self._predict
-        out = np.empty(X.shape[0], self._ensemble.value.dtype)
-        n_threads = min(n_jobs, X.shape[0] // ROWS_PER_THREAD) if n_jobs > 1 else 1
-        if n_threads <= 1:
-            refused = kernel(X, *arguments, out)
-            return out if refused < 0 else int(refused)
-        ends = [X.shape[0] * k // n_threads for k in range(n_threads + 1)]
-        parts = list(zip(ends[:-1], ends[1:], strict=True))
-        futures = [_pool().submit(kernel, X[a:b], *arguments, out[a:b]) for a, b in parts]
-        for (a, _), future in zip(parts, futures, strict=True):
-            refused = future.result()
-            if refused >= 0:
-                return a + int(refused)
-        return out
+        n = X.shape[0]
+        out = np.empty(n, self._ensemble.value.dtype)
+        if n_jobs <= 1 or n < 2 * ROWS_PER_THREAD:
+            return out, kernel(X, *arguments, out)
+        n_parts = min(n_jobs, n // ROWS_PER_THREAD)
+        ends = [n * k // n_parts for k in range(n_parts + 1)]
+        futures = [
+            _pool().submit(lambda a, b: kernel(X[a:b], *arguments, out[a:b]), a, b)
+            for a, b in pairwise(ends)
+        ]
+        refused = [a + f.result() for a, f in zip(ends, futures, strict=False) if f.result() >= 0]
+        return out, min(refused, default=-1)
 
 
 def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:

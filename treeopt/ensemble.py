@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,10 +148,10 @@ class Ensemble:
         matrix = self._matrix(X)
         if n_jobs < 1:
             raise InputError(f"n_jobs is {n_jobs}: pass the number of threads, 1 or more.")
-        result = self.compiled.predict(matrix, n_jobs)
-        if isinstance(result, int):
-            self._refuse(matrix, result)
-        return result
+        out, refused = self.compiled.predict(matrix, n_jobs)
+        if refused >= 0:
+            self._refuse(matrix, refused)
+        return out
 
     def walker(self, x: Any) -> Walker:
         """Return an evaluator that follows a point as it moves one coordinate at a time.
@@ -225,13 +225,14 @@ class Ensemble:
             or not X.shape[0]
         ):
             X = as_matrix(X, self.n_features, self.feature_names, self.input_dtype)
+        matrix: Array = X
         if self._strict_columns.size:
             from treeopt.kernels.encode import acceptable
 
-            bad = acceptable(X, self._strict_columns, self.compiled.numbers)
+            bad = acceptable(matrix, self._strict_columns, self.compiled.numbers)
             if bad >= 0:
-                self._refuse(X, int(bad))
-        return X
+                self._refuse(matrix, int(bad))
+        return matrix
 
     @cached_property
     def _strict_columns(self) -> Array:
@@ -240,7 +241,7 @@ class Ensemble:
             return np.empty(0, np.int64)
         return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
 
-    def _refuse(self, X: Array, row: int) -> None:
+    def _refuse(self, X: Array, row: int) -> NoReturn:
         """Raise the error for a row that the model's library would not accept."""
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.kernels import incremental, walk
-from treeopt.kernels import line as line_kernel
+from treeopt.kernels import encode, incremental, walk
+from treeopt.kernels import line as kernels
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -70,11 +70,12 @@ class Walker:
     @property
     def value(self) -> float:
         """The prediction at the current point."""
-        return (self._state[-1][-1] / self._state[-1].dtype.type(self._ensemble.divisor)).item()
+        sums = self._state[-1]
+        return float(sums[-1] / sums.dtype.type(self._ensemble.divisor))
 
     def move(self, feature: int | str, to: float) -> float:
         """Set one coordinate and return the prediction at the new point."""
-        return self.run([self._ensemble.feature_index(feature)], [to])[0].item()  # type: ignore[no-any-return]
+        return float(self.run([self._ensemble.feature_index(feature)], [to])[0])
 
     def run(self, features: Any, to: Any) -> Array:
         """Set many coordinates one after the other; return the prediction after each move.
@@ -125,37 +126,71 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     if j < 0:
         return Line(np.array([np.inf]), ensemble.predict(point[None, :]))
     cuts = cells.cuts_of(j)
-    special = compiled.special_cells(j)
-    words, roots, bits = compiled.nodes
-    n_words = cuts.size // 64 + 1
-    depth = compiled.depth + 1
+    upper = np.append(cuts, np.inf)
+    first, last = compiled.special_cells(j)
+    marks = np.zeros(cuts.size // 64 + 1, np.uint64)
+    for cell in range(first - 1, last + 1) if first <= last else ():
+        marks[cell // 64] |= np.uint64(1 << cell % 64)
     end = np.empty(cuts.size + 1, np.int64)
     value = np.empty(cuts.size + 1, ensemble.value.dtype)
-    n = line_kernel.line(
-        j,
-        cuts.size,
-        special,
-        cells.slot_feature == j,
-        cells.slot_start,
-        cells.slot_table,
-        cells.lut,
+    steps = _steps(ensemble, point, j)
+    n = kernels.add_steps(
+        ensemble.n_trees,
+        *steps,
         compiled.numbers,
-        _keys(ensemble, point),
-        words,
-        roots,
-        bits,
-        compiled.leaf_value,
-        np.empty(ensemble.n_trees + 1, np.int64),
-        np.empty(ensemble.n_leaves, np.int32),
-        np.empty(ensemble.n_leaves, ensemble.value.dtype),
-        np.empty(depth, np.uint64),
-        np.empty(depth, np.int64),
-        np.empty(n_words, np.uint64),
-        np.empty(n_words, np.int64),
+        marks,
+        np.empty(marks.size, np.int64),
         end,
         value,
     )
-    return Line(np.append(cuts, np.inf)[end[:n]], value[:n])
+    end, value = end[:n], value[:n]
+    special = (first <= end) & (end <= last)
+    if special.any():
+        rows = np.repeat(point[None, :], np.count_nonzero(special), axis=0)
+        rows[:, column] = upper[end[special]]
+        value[special] = ensemble.predict(rows)
+    return Line(upper[end], value)
+
+
+def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Array]:
+    """Return each tree's steps along feature ``j``: where they begin, their ends and values."""
+    compiled, cells = ensemble.compiled, ensemble.compiled.cells
+    steps = (
+        np.empty(ensemble.n_trees + 1, np.int64),
+        np.empty(ensemble.n_leaves + 1, np.int32),
+        np.empty(ensemble.n_leaves + 1, ensemble.value.dtype),
+    )
+    if compiled.mask_dtype is not None:
+        features = compiled.encoder[0]
+        table, leaf_value = compiled.masks
+        at = np.empty(features.shape[0], np.int64)
+        if not encode.encode_row(point, *compiled.encoder, at):
+            ensemble._refuse(point[None, :], 0)
+        all_leaves = compiled.all_leaves
+        kernels.steps_by_masks(
+            j,
+            at,
+            features,
+            table,
+            leaf_value,
+            compiled.leaf_end[j],
+            all_leaves,
+            np.empty_like(all_leaves),
+            *steps,
+        )
+        return steps
+    depth = compiled.depth + 1
+    kernels.steps_by_walk(
+        cells.slot_feature == j,
+        cells.cuts_of(j).size,
+        _keys(ensemble, point),
+        *compiled.nodes,
+        compiled.leaf_value,
+        np.empty(depth, np.uint64),
+        np.empty(depth, np.int64),
+        *steps,
+    )
+    return steps
 
 
 def _point(ensemble: Ensemble, x: Any) -> Array:
@@ -166,7 +201,8 @@ def _point(ensemble: Ensemble, x: Any) -> Array:
     matrix = ensemble._matrix(row)
     if matrix.shape[0] != 1:
         raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
-    return matrix[0].astype(np.float64)
+    point: Array = matrix[0].astype(np.float64)
+    return point
 
 
 def _keys(ensemble: Ensemble, x: Array) -> Array:
@@ -180,5 +216,3 @@ def _keys(ensemble: Ensemble, x: Array) -> Array:
     if not accepted:
         ensemble._refuse(x[None, :], 0)
     return keys
-
-

@@ -75,7 +75,8 @@ def normalised(importances: Any) -> Array:
     total = weights.sum()
     if not total > 0:
         return np.full(weights.size, 1.0 / max(weights.size, 1))
-    return weights / total
+    shares: Array = weights / total
+    return shares
 
 
 def choose_output(class_index: int | None, n_outputs: int, source: str) -> int:

@@ -160,7 +160,7 @@ def _base_score(text: str, k: int) -> float:
 
 
 def _best_iteration(booster: Any) -> int | None:
-    """Return the last iteration that the scikit-learn wrapper predicts with, if it stopped early."""
+    """Return the last iteration that the wrapper predicts with, if training stopped early."""
     best = booster.attr("best_iteration")
     return None if best is None else int(best)
 

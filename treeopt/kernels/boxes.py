@@ -11,7 +11,7 @@ from treeopt.kernels.jit import kernel
 
 @kernel
 def key_ranges(
-    left: Any, right: Any, tree_start: Any, slot: Any, rank: Any, first: Any, low: Any, high: Any
+    left: Any, right: Any, slot: Any, rank: Any, first: Any, low: Any, high: Any
 ) -> None:
     """Write, per leaf and slot, the keys ``low..high`` that lead to the leaf.
 

@@ -23,7 +23,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-class _Notice(event.Listener):  # type: ignore[misc]
+class _Notice(event.Listener):
     """Tells the user, once per process, that the first call has to wait for the compiler."""
 
     said = False
@@ -42,11 +42,11 @@ class _Notice(event.Listener):  # type: ignore[misc]
         pass
 
 
-event.register("numba:compile", _Notice())
+event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 
 @intrinsic
-def trailing_zeros(typingctx, bits):  # type: ignore[no-untyped-def]
+def _trailing_zeros(typingctx, bits):  # type: ignore[no-untyped-def]
     """Return the number of zero bits below the lowest set bit; ``bits`` must not be zero."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -56,10 +56,15 @@ def trailing_zeros(typingctx, bits):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def count_ones(typingctx, bits):  # type: ignore[no-untyped-def]
+def _count_ones(typingctx, bits):  # type: ignore[no-untyped-def]
     """Return the number of set bits."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.ctpop(args[0])
 
     return bits(bits), codegen
+
+
+# Called from kernels, where numba supplies the typing context.
+trailing_zeros: Any = _trailing_zeros
+count_ones: Any = _count_ones

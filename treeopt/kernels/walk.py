@@ -57,9 +57,7 @@ def step(word: Any, keys: Any, at: Any, layout: Any) -> Any:
 
 
 @kernel
-def predict_row(
-    words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, base: Any
-) -> Any:
+def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, base: Any) -> Any:
     """Return the sum over trees for the row whose keys are in lane 0."""
     layout = (bits[0], bits[1], bits[2], bits[3])
     field, rank_shift = bits[0], bits[3]

@@ -1,0 +1,75 @@
+"""``treeopt demo``: compile a forest on the shipped data, check it against the library, time it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+import treeopt
+from treeopt import datasets
+from treeopt.ensemble import Array
+
+T = TypeVar("T")
+
+
+def run(n_trees: int = 100) -> None:
+    """Run the demonstration and print what it finds."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    data = datasets.load("boston")
+    print(f"Data:   boston, {data.X.shape[0]} rows, {data.X.shape[1]} features (house prices)")
+    model = RandomForestRegressor(n_trees, random_state=0).fit(data.X, data.y)
+    print(f"Model:  RandomForestRegressor({n_trees}), scikit-learn's defaults")
+
+    ensemble, seconds = _timed(lambda: treeopt.from_model(model))
+    print(f"treeopt: {ensemble.n_trees} trees with {ensemble.n_leaves} leaves, {seconds:.2f} s")
+    treeopt.warmup(ensemble)
+    print(f"Check:  {treeopt.check_conversion(model, data.X)}")
+
+    print("\nTime per row, one thread        scikit-learn     treeopt    ratio")
+    for n in (1, 32, 1000):
+        rows = np.resize(data.X, (n, data.X.shape[1])).astype(np.float32)
+        theirs = _per_row(model.predict, rows)
+        ours = _per_row(ensemble.predict, rows)
+        label = f"{n} row{'s' if n > 1 else ''} at once"
+        print(f"  {label:<28} {theirs:>10.2f} µs {ours:>8.2f} µs {theirs / ours:>7.0f}x")
+    _moves(ensemble, data.X)
+
+
+def _moves(ensemble: treeopt.Ensemble, X: Array) -> None:
+    """Show what a search needs most: one changed coordinate, and a whole line."""
+    x, rng = X[0], np.random.default_rng(0)
+    features = rng.integers(0, X.shape[1], 20_000)
+    spread = X.std(axis=0)[features]
+    walker = ensemble.walker(x)
+    steps = x[features] + 0.05 * spread * rng.standard_normal(features.size)
+    _, seconds = _timed(lambda: walker.run(features, steps))
+    each = 1e6 * seconds / features.size
+    print(f"\nOne coordinate changed a little: {each:.2f} µs per evaluation")
+    name = "rm"
+    column = datasets.load("boston").feature_names.index(name)
+    ensemble.line(x, column)
+    line, seconds = _timed(lambda: ensemble.line(x, column))
+    best = int(np.argmax(line.value))
+    lower = -np.inf if best == 0 else line.upper[best - 1]
+    print(
+        f"All {line.value.size} values along '{name}' (rooms): {1e6 * seconds:.0f} µs; the best, "
+        f"{line.value[best]:.2f}, for {lower:.3f} < {name} <= {line.upper[best]:.3f} "
+        f"(today {ensemble.predict(x[None, :])[0]:.2f} at {x[column]:.3f})"
+    )
+
+
+def _timed(function: Callable[[], T]) -> tuple[T, float]:
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def _per_row(predict: Callable[[Array], Array], rows: Array, repeats: int = 5) -> float:
+    """Return the best time per row in microseconds."""
+    predict(rows)
+    best = min(_timed(lambda: predict(rows))[1] for _ in range(repeats))
+    return 1e6 * best / len(rows)
