@@ -95,10 +95,10 @@ def test_leaf_boxes_part_the_space(e, seed):
 def test_locate_counts_the_cuts_below(cuts, values):
     cuts = np.unique(np.array(cuts, np.float64))
     table, grid = compiled._buckets(cuts)
-    feature = np.zeros(encode.N_COLUMNS, np.int64)
-    feature[encode.N_BUCKETS] = table.size - 1
+    features = np.zeros((1, encode.N_COLUMNS), np.int64)
+    features[0, encode.N_BUCKETS] = table.size - 1
     inputs = np.concatenate([values, cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
-    found = [encode.locate(v, feature, np.array(grid), cuts, table) for v in inputs]
+    found = [encode.locate(v, 0, features, np.array([grid]), cuts, table) for v in inputs]
     assert found == np.searchsorted(cuts, inputs, side="left").tolist()
 
 

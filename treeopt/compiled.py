@@ -8,6 +8,7 @@ processor's cache. *Packed nodes* (`kernels.walk`) serve every model.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -27,6 +28,9 @@ MAX_MASK_BYTES = 32 * 2**20
 
 MAX_MASK_WIDTH = 512
 """Largest number of mask bytes read per row and tree: beyond it walking is faster."""
+
+MASK_ROW_BYTES = 128
+"""Rows of masks are a multiple of this: the compiler's vector loops have no rest to finish."""
 
 ROWS_PER_THREAD = 256
 """Fewer rows than this are not worth a thread of their own."""
@@ -160,11 +164,16 @@ class Compiled:
 
     @cached_property
     def masks(self) -> tuple[Array, Array]:
-        """Leaf masks ``[cell, tree]`` and leaf values ``[tree, bit]``."""
+        """Leaf masks ``[cell, tree]`` and leaf values ``[tree, leaf]``.
+
+        Rows of masks are padded to whole `MASK_ROW_BYTES`, with at least one mask too many.
+        """
         e, cells = self._ensemble, self.cells
         first, count = self.leaves
         row_start = np.cumsum(np.append(0, cells.n_cells))
-        table = np.empty((row_start[-1], e.n_trees), self.mask_dtype)
+        per_line = MASK_ROW_BYTES // np.dtype(self.mask_dtype).itemsize
+        width = (e.n_trees // per_line + 1) * per_line
+        table = np.zeros((row_start[-1], width), self.mask_dtype)
         pack.leaf_masks(
             e.left,
             e.right,
@@ -186,10 +195,12 @@ class Compiled:
 
     @cached_property
     def all_leaves(self) -> Array:
-        """The mask of all leaves of each tree, and one more entry."""
-        sizes = np.append(np.diff(self.leaf_start), 1).astype(np.uint64)
-        full = np.uint64(2**64 - 1)
-        return (full >> (np.uint64(64) - sizes)).astype(self.mask_dtype)
+        """The mask of all leaves of each tree, padded as the rows of `masks`."""
+        sizes = np.diff(self.leaf_start).astype(np.uint64)
+        full = np.uint64(2**64 - 1) >> (np.uint64(64) - sizes)
+        masks = np.zeros(self.masks[0].shape[1], self.mask_dtype)
+        masks[: sizes.size] = full.astype(self.mask_dtype)
+        return masks
 
     @cached_property
     def leaf_end(self) -> Array:
@@ -235,15 +246,16 @@ class Compiled:
         return 256 if self._ensemble.n_nodes < 2**17 else 4096
 
     @cached_property
-    def _predict(self) -> tuple[Any, tuple[Any, ...]]:
-        """The kernel that serves this model, and its arguments between ``X`` and ``out``."""
+    def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
+        """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
+        dtype = self._ensemble.value.dtype
         if self.mask_dtype is not None:
-            return masks.predict_masks, (*self.encoder, *self.masks)
+            return masks.predict_masks, (*self.encoder, *self.masks), dtype
         words, roots, bits = self.nodes
         cells = self.cells
         slots = (cells.slot_start, cells.slot_table, cells.lut)
         rest = (words, roots, bits, self.leaf_value, self.block)
-        return walk.predict_walk, (*self.encoder, *slots, *rest)
+        return walk.predict_walk, (*self.encoder, *slots, *rest), dtype
 
     def special_cells(self, j: int) -> tuple[int, int]:
         """Return the first and last cell of feature ``j`` that some slot takes out of order.
@@ -260,19 +272,22 @@ class Compiled:
 
         ``X`` is a C-contiguous float32 or float64 matrix.
         """
-        kernel, arguments = self._predict
-        n = X.shape[0]
-        out = np.empty(n, self._ensemble.value.dtype)
-        if n_jobs <= 1 or n < 2 * ROWS_PER_THREAD:
-            return out, kernel(X, *arguments, out)
-        n_parts = min(n_jobs, n // ROWS_PER_THREAD)
-        ends = [n * k // n_parts for k in range(n_parts + 1)]
-        futures = [
-            _pool().submit(lambda a, b: kernel(X[a:b], *arguments, out[a:b]), a, b)
-            for a, b in pairwise(ends)
-        ]
-        refused = [a + f.result() for a, f in zip(ends, futures, strict=False) if f.result() >= 0]
-        return out, min(refused, default=-1)
+        kernel, arguments, dtype = self._predict
+        out = np.empty(len(X), dtype)
+        if n_jobs > 1 and len(X) >= 2 * ROWS_PER_THREAD:
+            return out, _in_parts(kernel, X, arguments, out, n_jobs)
+        return out, kernel(X, *arguments, out)
+
+
+def _in_parts(
+    kernel: Callable[..., int], X: Array, arguments: tuple[Any, ...], out: Array, n_jobs: int
+) -> int:
+    """Run a prediction kernel on several threads; return the first refused row, or -1."""
+    n_parts = min(n_jobs, len(X) // ROWS_PER_THREAD)
+    ends = [len(X) * k // n_parts for k in range(n_parts + 1)]
+    futures = [_pool().submit(kernel, X[a:b], *arguments, out[a:b]) for a, b in pairwise(ends)]
+    found = [future.result() for future in futures]
+    return min((a + row for a, row in zip(ends, found, strict=False) if row >= 0), default=-1)
 
 
 def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:

@@ -133,16 +133,11 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
         marks[cell // 64] |= np.uint64(1 << cell % 64)
     end = np.empty(cuts.size + 1, np.int64)
     value = np.empty(cuts.size + 1, ensemble.value.dtype)
-    steps = _steps(ensemble, point, j)
-    n = kernels.add_steps(
-        ensemble.n_trees,
-        *steps,
-        compiled.numbers,
-        marks,
-        np.empty(marks.size, np.int64),
-        end,
-        value,
-    )
+    start, stop, add = _steps(ensemble, point, j)
+    n_trees = ensemble.n_trees
+    counts = np.empty(marks.size, np.int64)
+    n = kernels.mark_pieces(cuts.size, n_trees, start, stop, marks, counts, end)
+    kernels.add_in_order(n, n_trees, start, stop, add, compiled.numbers, value)
     end, value = end[:n], value[:n]
     special = (first <= end) & (end <= last)
     if special.any():
@@ -175,6 +170,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
             leaf_value,
             compiled.leaf_end[j],
             all_leaves,
+            np.empty(at.size + 1, np.int64),
             np.empty_like(all_leaves),
             *steps,
         )

@@ -55,8 +55,9 @@ def from_model(model: Any, *, output: str = "auto", class_index: int | None = No
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [1.0, 2.0, 4.0]
     >>> model = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
-    >>> treeopt.from_model(model)
-    <Ensemble of RandomForestRegressor: 3 trees, 7 leaves, 2 features>
+    >>> ensemble = treeopt.from_model(model)
+    >>> ensemble.n_trees, ensemble.n_features
+    (3, 2)
     """
     if output not in OUTPUTS:
         raise InputError(f"output is {output!r}: pass one of {', '.join(map(repr, OUTPUTS))}.")

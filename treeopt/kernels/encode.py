@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import inlined, kernel
 
 # Columns of the integer table that describes each feature that the model uses.
 COLUMN = 0  # the column of X
@@ -35,67 +35,64 @@ REJECTS_INF = 5  # 1: the library refuses infinities (after the cast)
 N_NUMBERS = 6
 
 
-@kernel
+@inlined
 def cast(x: Any, numbers: Any) -> Any:
     """Return ``x`` as the model sees it: in its precision, NaN where it counts as missing."""
     y = np.float64(np.float32(x)) if numbers[FLOAT32] == 1.0 else np.float64(x)
     return np.nan if y == numbers[MISSING] else y
 
 
-@kernel
+@inlined
 def refused(y: Any, numbers: Any) -> Any:
     """Tell whether the model's library refuses this (cast) value."""
-    if np.isnan(y):
-        return numbers[REJECTS_NAN] == 1.0
-    return np.isinf(y) and numbers[REJECTS_INF] == 1.0
+    rejects_nan, rejects_inf = numbers[REJECTS_NAN] == 1.0, numbers[REJECTS_INF] == 1.0
+    return (rejects_nan & np.isnan(y)) | (rejects_inf & np.isinf(y))
 
 
-@kernel
-def locate(y: Any, feature: Any, grid: Any, cuts: Any, buckets: Any) -> Any:
-    """Return the cell of a (cast) value of one feature.
+@inlined
+def locate(y: Any, j: Any, features: Any, grid: Any, cuts: Any, buckets: Any) -> Any:
+    """Return the cell of a (cast) value of feature ``j``.
 
     Parameters
     ----------
     y : float
         The value after `cast`.
-    feature : int64 array
-        The feature's row of the feature table.
+    j : int
+        The feature.
+    features : int64 array
+        The table of features, one row each.
     grid : float64 array
-        Origin and scale of the feature's buckets.
+        Origin and scale of the buckets of each feature.
     cuts, buckets : arrays
         Cuts and bucket starts of all features, one after the other.
     """
-    if np.isnan(y):
-        return feature[NAN_CELL]
-    at = (y - grid[0]) * grid[1]
-    bucket = feature[FIRST_BUCKET]
-    if at >= feature[N_BUCKETS]:
-        bucket += feature[N_BUCKETS] - 1
-    elif at > 0.0:
-        bucket += np.int64(at)
+    at = (y - grid[j, 0]) * grid[j, 1]
+    at = at if at > 0.0 else 0.0
+    at = min(at, np.float64(features[j, N_BUCKETS] - 1))
+    bucket = np.uint64(features[j, FIRST_BUCKET] + np.int64(at))
     low = np.int64(buckets[bucket])
-    high = np.int64(buckets[bucket + 1])
-    first = feature[FIRST_CUT]
+    high = np.int64(buckets[bucket + np.uint64(1)])
+    first = features[j, FIRST_CUT]
     while low < high:
         middle = (low + high) >> 1
-        if y > cuts[first + middle]:
+        if y > cuts[np.uint64(first + middle)]:
             low = middle + 1
         else:
             high = middle
-    return low
+    return features[j, NAN_CELL] if np.isnan(y) else low
 
 
-@kernel
+@inlined
 def encode_row(
     x: Any, features: Any, grid: Any, cuts: Any, buckets: Any, numbers: Any, cells: Any
 ) -> Any:
     """Write the cells of one row; return False if the model's library refuses a value."""
+    accepted = True
     for j in range(features.shape[0]):
         y = cast(x[features[j, COLUMN]], numbers)
-        if refused(y, numbers):
-            return False
-        cells[j] = locate(y, features[j], grid[j], cuts, buckets)
-    return True
+        accepted &= not refused(y, numbers)
+        cells[j] = locate(y, j, features, grid, cuts, buckets)
+    return accepted
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from treeopt.kernels.encode import BASE, DIVISOR, cast, locate, refused
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 from treeopt.kernels.walk import LANES
 
@@ -20,7 +20,7 @@ TOP = np.iinfo(np.int32).max
 CHUNK = 16
 
 
-@kernel
+@inlined
 def enter(
     t: Any,
     keys: Any,
@@ -58,7 +58,7 @@ def enter(
     value[t] = leaf_value[word >> rank_shift]
 
 
-@kernel
+@inlined
 def add_up(first: Any, value: Any, sums: Any) -> None:
     """Redo the running sums from tree ``first`` on."""
     total = sums[first]
@@ -92,7 +92,7 @@ def start(
     add_up(0, value, sums)
 
 
-@kernel
+@inlined
 def move(
     cell: Any,
     first_slot: Any,
@@ -113,9 +113,14 @@ def move(
 ) -> None:
     """Move one feature to another cell and bring the running sums up to date."""
     n_trees = roots.size
+    moved = False
     for s in range(first_slot, end_slot):
-        keys[s * LANES] = key_of(cell, s, slot_table, lut)
+        new = np.uint32(key_of(cell, s, slot_table, lut))
+        moved |= keys[s * LANES] != new
+        keys[s * LANES] = new
     changed = n_trees
+    if not moved:
+        end_slot = first_slot
     for s in range(first_slot, end_slot):
         key = np.int32(keys[s * LANES])
         lows, highs = low[s], high[s]
@@ -171,7 +176,7 @@ def run(
             return k
         j = which[k]
         if j >= 0:
-            cell = locate(y, features[j], grid[j], cuts, buckets)
+            cell = locate(y, j, features, grid, cuts, buckets)
             move(
                 cell,
                 slot_start[j],

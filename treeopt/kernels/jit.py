@@ -11,7 +11,7 @@ from numba import njit
 from numba.core import event
 from numba.extending import intrinsic
 
-__all__ = ["count_ones", "kernel", "trailing_zeros"]
+__all__ = ["count_ones", "inlined", "kernel", "trailing_zeros"]
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,6 +20,18 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     Never with ``fastmath``: sums must be added in the order that the model's library uses.
     """
     compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a small function into every kernel that calls it.
+
+    Left alone, the compiler passes arrays by their dozens of fields, which costs more than such a
+    function does.
+    """
+    compiled: Callable[..., Any] = njit(
+        inline="always", cache=True, nogil=True, error_model="numpy"
+    )(function)
     return compiled
 
 

@@ -12,28 +12,37 @@ from typing import Any
 import numpy as np
 
 from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, encode_row
-from treeopt.kernels.jit import kernel, trailing_zeros
+from treeopt.kernels.jit import inlined, kernel, trailing_zeros
 
 
-@kernel
-def intersect(cells: Any, features: Any, table: Any, reach: Any) -> None:
-    """Write, per tree, the leaves that are reachable in the given cell of every feature."""
-    n_trees = reach.size
-    n = features.shape[0]
-    if n % 2:
-        a = table[features[0, FIRST_ROW] + cells[0]]
-        for t in range(n_trees):
-            reach[t] = a[t]
-    else:
-        a = table[features[0, FIRST_ROW] + cells[0]]
-        b = table[features[1, FIRST_ROW] + cells[1]]
-        for t in range(n_trees):
-            reach[t] = a[t] & b[t]
-    for j in range(2 - n % 2, n, 2):
-        a = table[features[j, FIRST_ROW] + cells[j]]
-        b = table[features[j + 1, FIRST_ROW] + cells[j + 1]]
-        for t in range(n_trees):
-            reach[t] &= a[t] & b[t]
+@inlined
+def rows_of(cells: Any, features: Any, skip: Any, rows: Any) -> Any:
+    """Write the table rows of the given cells, without feature ``skip``; return their number.
+
+    The number is even: the last row may stand twice, which changes no intersection.
+    """
+    n = 0
+    for j in range(features.shape[0]):
+        if j != skip:
+            rows[n] = features[j, FIRST_ROW] + cells[j]
+            n += 1
+    rows[n] = rows[max(n - 1, 0)]
+    return n + n % 2
+
+
+@inlined
+def intersect(rows: Any, n: Any, table: Any, reach: Any) -> None:
+    """Write, per tree, the leaves that all of the first ``n`` rows leave reachable; ``n`` > 0."""
+    masks = table.reshape(-1)
+    width = np.uint64(table.shape[1])
+    for k in range(0, n, 2):
+        a, b = np.uint64(rows[k]) * width, np.uint64(rows[k + 1]) * width
+        if k == 0:
+            for t in range(width):
+                reach[t] = masks[a + t] & masks[b + t]
+        else:
+            for t in range(width):
+                reach[t] &= masks[a + t] & masks[b + t]
 
 
 @kernel
@@ -50,6 +59,9 @@ def predict_masks(
 ) -> Any:
     """Predict every row of ``X``; return the first row that the library refuses, or -1.
 
+    ``table[cell, tree]`` are the leaf masks; its rows may be longer than there are trees.
+    ``leaf_value[tree, leaf]`` are the values.
+
     Four rows are summed side by side: each sum keeps its order, and they do not wait for one
     another.
     """
@@ -60,15 +72,17 @@ def predict_masks(
     base = leaf_value.dtype.type(numbers[BASE])
     divisor = leaf_value.dtype.type(numbers[DIVISOR])
     cells = np.empty(features.shape[0], np.int64)
-    reach = np.empty((4, n_trees), table.dtype)
+    rows = np.empty(features.shape[0] + 1, np.int64)
+    reach = np.empty((4, table.shape[1]), table.dtype)
     for start in range(0, n, 4):
-        rows = min(4, n - start)
-        for r in range(rows):
+        group = min(4, n - start)
+        for r in range(group):
             if not encode_row(X[start + r], features, grid, cuts, buckets, numbers, cells):
                 return start + r
-            intersect(cells, features, table, reach[r])
+            n_rows = rows_of(cells, features, -1, rows)
+            intersect(rows, n_rows, table, reach[r])
         first = np.uint64(0)
-        if rows == 4:
+        if group == 4:
             r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
             s0 = s1 = s2 = s3 = base
             for t in range(n_trees):
@@ -82,7 +96,7 @@ def predict_masks(
             out[start + 2] = s2 / divisor
             out[start + 3] = s3 / divisor
         else:
-            for r in range(rows):
+            for r in range(group):
                 r0 = reach[r]
                 s0 = base
                 first = np.uint64(0)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import inlined, kernel
 
 
-@kernel
+@inlined
 def key_of(cell: Any, slot: Any, slot_table: Any, lut: Any) -> Any:
     """Return the key that a slot gives to a cell of its feature."""
     return cell if slot_table[slot] < 0 else np.int64(lut[slot_table[slot] + cell])

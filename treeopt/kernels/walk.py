@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, cast, locate, refused
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 
 LANES = 8
 
 
-@kernel
+@inlined
 def encode_lane(
     x: Any,
     features: Any,
@@ -37,18 +37,18 @@ def encode_lane(
     Feature ``j`` owns the slots from ``slot_start[j]`` on; ``slot_table`` says where each slot's
     lookup table begins in ``lut`` (negative: the key is the cell).
     """
+    accepted = True
     keys[lane] = 0
     for j in range(features.shape[0]):
         y = cast(x[features[j, COLUMN]], numbers)
-        if refused(y, numbers):
-            return False
-        cell = locate(y, features[j], grid[j], cuts, buckets)
+        accepted &= not refused(y, numbers)
+        cell = locate(y, j, features, grid, cuts, buckets)
         for s in range(slot_start[j], slot_start[j + 1]):
             keys[s * LANES + lane] = key_of(cell, s, slot_table, lut)
-    return True
+    return accepted
 
 
-@kernel
+@inlined
 def step(word: Any, keys: Any, at: Any, layout: Any) -> Any:
     """Return the position that follows the node ``word``."""
     field, child_mask, child_shift, rank_shift = layout

@@ -1,0 +1,354 @@
+"""Prediction speed of treeopt and its peers: ``python bench/evaluator.py [--quick]``.
+
+Every engine gets the same C-contiguous inputs, drawn uniformly from the box of the training data
+and rounded to float32, in the dtype it wants. Before anything is timed, treeopt must be bit-equal
+to the model's own library on every row and in every batch size, and the peers' differences are
+recorded. Repetitions go around the engines in turn; the least time counts. Small batches differ
+from call to call, because a row that is repeated is learned by the branch predictor.
+
+Writes ``evaluator.csv``, ``evaluator_moves.csv``, ``evaluator_startup.csv`` and ``evaluator.md``
+into ``bench/results`` (with ``--quick``: ``evaluator_quick...``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from engines import ENGINES, Array, Engine, Lleaves, Model, Own, Treeopt, Unavailable, convert
+from evaluator_moves import measure_moves
+from evaluator_report import report
+from evaluator_startup import measure_import, measure_startup
+
+import treeopt
+
+SEED = 0
+TOLERANCE = 1e-4  # allowed difference, in parts of max(1, |prediction|)
+MANY_ROWS = 4096  # every batch size goes around at least so many rows
+SHORTEST = 0.005  # seconds that a repetition lasts at least
+SLOW_CALL = 1.0  # a call longer than this, and ...
+SLOW_FACTOR = 4.0  # ... so many times slower than the fastest, is timed SLOW_REPS times
+SLOW_REPS = 3
+PACKAGES = (
+    *("numpy", "numba", "scikit-learn", "xgboost", "lightgbm", "onnxruntime"),
+    *("skl2onnx", "onnxmltools", "treelite", "scikit-learn-intelex"),
+)
+
+Row = dict[str, Any]
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to fit a model: its class, and Boston or so many rows of Friedman's first function."""
+
+    title: str
+    library: str
+    kind: str
+    settings: dict[str, Any]
+    friedman_rows: int | None = 5_000
+
+    def fit(self, name: str) -> Model:
+        X, y = self._data()
+        module, kind = self.kind.rsplit(".", 1)
+        estimator = getattr(import_module(module), kind)(random_state=SEED, **self.settings)
+        return Model(name, self.library, estimator.fit(X, y), X.min(axis=0), X.max(axis=0))
+
+    def _data(self) -> tuple[Array, Array]:
+        from sklearn.datasets import make_friedman1
+
+        from treeopt.datasets import load
+
+        if self.friedman_rows is None:
+            data = load("boston")
+            return data.X, data.y
+        X, y = make_friedman1(self.friedman_rows, n_features=10, noise=1.0, random_state=SEED)
+        return X, y
+
+
+FOREST = ("scikit-learn", "sklearn.ensemble.RandomForestRegressor", {"n_jobs": -1})
+MODELS = {
+    "forest-boston": Recipe("scikit-learn forest, 100 full trees, Boston", *FOREST, None),
+    "xgboost": Recipe(
+        "XGBoost, 300 trees of depth 6, Friedman 1",
+        "XGBoost",
+        "xgboost.XGBRegressor",
+        {"n_estimators": 300, "max_depth": 6, "n_jobs": 1},
+    ),
+    "lightgbm": Recipe(
+        "LightGBM, 300 trees of 31 leaves, Friedman 1",
+        "LightGBM",
+        "lightgbm.LGBMRegressor",
+        {"n_estimators": 300, "num_leaves": 31, "n_jobs": 1, "verbose": -1},
+    ),
+    "forest-20000": Recipe(
+        "scikit-learn forest, 100 full trees, Friedman 1 with 20,000 rows", *FOREST, 20_000
+    ),
+    "boosting": Recipe(
+        "scikit-learn boosting, 300 trees of depth 3, Friedman 1",
+        "scikit-learn",
+        "sklearn.ensemble.GradientBoostingRegressor",
+        {"n_estimators": 300, "max_depth": 3},
+    ),
+}
+
+
+@dataclass
+class Entry:
+    """An engine that takes part, and what is known before it is timed."""
+
+    engine: Engine
+    convert_seconds: float | None
+    worst: float = 0.0
+    disagreeing: int = 0
+
+
+def inputs(model: Model, n: int) -> Array:
+    """Return random points of the model's box, exact in float32 and in float64."""
+    rng = np.random.default_rng(SEED)
+    X = rng.uniform(model.low, model.high, (n, model.low.size))
+    return X.astype(np.float32)
+
+
+def batches_of(X: Array, rows: int) -> list[Array]:
+    """Cut the inputs into batches of so many rows."""
+    n = max(1, min(MANY_ROWS, X.shape[0]) // rows)
+    return [X[k * rows : (k + 1) * rows] for k in range(n)]
+
+
+def enter(
+    kinds: Sequence[type[Engine]], model: Model, X: Array, sizes: Sequence[int], log: Log
+) -> tuple[list[Entry], list[Row]]:
+    """Convert the model for every engine and check it; also return who is out, and why."""
+    own = Own(model)
+    own.bind(1)
+    reference = np.ravel(own.predict(X.astype(own.dtype)))
+    entries, absent = [], []
+    for kind in kinds:
+        log(f"{model.name}: {kind.name}")
+        try:
+            engine, seconds = convert(kind, model)
+            worst, disagreeing = differences(engine, X, reference)
+        except Unavailable as reason:
+            if kind in (Own, Treeopt):
+                raise
+            absent.append({"model": model.name, "engine": kind.name, "note": str(reason)})
+            continue
+        if isinstance(engine, Treeopt):
+            check_bits(engine, X, reference, sizes)
+        entries.append(Entry(engine, None if kind is Own else seconds, worst, disagreeing))
+    return entries, absent
+
+
+def differences(engine: Engine, X: Array, reference: Array) -> tuple[float, int]:
+    """Return the worst difference to the reference and the number of rows beyond the tolerance."""
+    engine.bind(os.cpu_count() or 1)
+    try:
+        found = np.ravel(engine.predict(X.astype(engine.dtype)))
+    except Exception as error:  # whatever a peer raises is its answer
+        raise Unavailable(f"cannot predict ({type(error).__name__}: {error})") from error
+    difference = np.abs(found.astype(np.float64) - reference)
+    beyond = difference > TOLERANCE * np.maximum(1.0, np.abs(reference))
+    return float(difference.max()), int(np.count_nonzero(beyond))
+
+
+def check_bits(engine: Engine, X: Array, reference: Array, sizes: Sequence[int]) -> None:
+    """Assert that an engine gives exactly the reference, in every batch size."""
+    X = X.astype(engine.dtype)
+    for threads in (1, os.cpu_count() or 1):
+        engine.bind(threads)
+        for rows in (X.shape[0], *sizes):
+            found = np.concatenate([engine.predict(batch) for batch in batches_of(X, rows)])
+            same = found.dtype == reference.dtype and np.array_equal(found, reference[: found.size])
+            if not same:
+                raise AssertionError(f"{engine.model.name}: not bit-equal in batches of {rows}")
+
+
+def calibrate(engine: Engine, batches: Sequence[Array]) -> tuple[int, float]:
+    """Return the calls per repetition, after one untimed call, and the seconds of one call."""
+    seconds = engine.time(batches, 0, 1)
+    calls = 1
+    while seconds < SLOW_CALL:
+        seconds = engine.time(batches, 0, calls)
+        if seconds >= SHORTEST:
+            break
+        calls *= 4
+    return calls, seconds / calls
+
+
+def measure(
+    engines: Sequence[Engine], inputs: dict[type, list[Array]], threads: int, reps: int
+) -> list[tuple[float, int]]:
+    """Return, per engine, the least seconds of one call and the number of repetitions."""
+    plans = []
+    for engine in engines:
+        engine.bind(threads)
+        plans.append(calibrate(engine, inputs[engine.dtype]))
+        pause(engine, threads)
+    limit = max(SLOW_CALL, SLOW_FACTOR * min(seconds for _, seconds in plans))
+    wanted = [SLOW_REPS if seconds > limit else reps for _, seconds in plans]
+    best = [np.inf] * len(plans)
+    for rep in range(reps):
+        for k, engine in enumerate(engines):
+            if rep < wanted[k]:
+                calls = plans[k][0]
+                spent = engine.time(inputs[engine.dtype], 1 + rep * calls, calls)
+                best[k] = min(best[k], spent / calls)
+                pause(engine, threads)
+    return list(zip(best, wanted, strict=True))
+
+
+def pause(engine: Engine, threads: int) -> None:
+    """Wait until the idle threads of an engine have stopped spinning."""
+    if threads > 1:
+        time.sleep(engine.rest)
+
+
+def measure_predictions(
+    model: Model, entries: list[Entry], X: Array, options: argparse.Namespace, log: Log
+) -> list[Row]:
+    """Time the engines for every number of threads and rows."""
+    dtypes: set[type] = {e.engine.dtype for e in entries}
+    table = []
+    for threads in options.threads:
+        for rows in options.rows:
+            log(f"{model.name}: {threads} thread(s), {rows} row(s)")
+            cut = {dtype: batches_of(X.astype(dtype), rows) for dtype in dtypes}
+            times = measure([e.engine for e in entries], cut, threads, options.reps)
+            for entry, (seconds, reps) in zip(entries, times, strict=True):
+                row = {"threads": threads, "rows": rows, "us_per_row": seconds / rows * 1e6}
+                table.append(describe(model, entry) | row | {"reps": reps})
+    return table
+
+
+def describe(model: Model, entry: Entry) -> Row:
+    """Return what the table says of an engine whatever the number of rows."""
+    engine = entry.engine
+    return {
+        "model": model.name,
+        "library": model.library,
+        "engine": model.library if engine.name == "own" else engine.name,
+        "convert_seconds": entry.convert_seconds,
+        "worst_difference": entry.worst,
+        "disagreeing_rows": entry.disagreeing,
+        "note": engine.note,
+    }
+
+
+def measure_model(name: str, options: argparse.Namespace, log: Log) -> tuple[list[Row], ...]:
+    """Return the rows on one model: predictions, moves, start-up."""
+    log(f"{name}: fitting")
+    model = MODELS[name].fit(name)
+    wanted = {*options.engines, "own", "treeopt"}
+    kinds = [kind for kind in ENGINES if kind.name in wanted]
+    X = inputs(model, max(MANY_ROWS, *options.rows))
+    entries, absent = enter(kinds, model, X, options.rows, log)
+    predictions = measure_predictions(model, entries, X, options, log) + absent
+    log(f"{name}: moves and lines")
+    ensemble = next(e.engine.ensemble for e in entries if isinstance(e.engine, Treeopt))
+    rows = measure_moves(model, ensemble, np.random.default_rng(SEED), options.reps)
+    moves = [{"model": name, **row, "reps": options.reps} for row in rows]
+    log(f"{name}: start-up")
+    startup = [{"model": name, **measure_startup(model.estimator)}]
+    for entry in entries:
+        entry.engine.close()
+    return predictions, moves, startup
+
+
+def machine() -> str:
+    """Return the processor's name and the number of cores."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = info.read_text().splitlines()
+        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
+    return (
+        f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    )
+
+
+def versions() -> str:
+    """Return the version of every package that has a part in the numbers."""
+    found = [f"treeopt {treeopt.__version__}"]
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} (not installed)")
+    return ", ".join([*found, f"lleaves {Lleaves.version or '(not used)'}"])
+
+
+def write_csv(path: Path, rows: list[Row], about: Row) -> None:
+    columns = list(dict.fromkeys(column for row in rows for column in row)) + list(about)
+    unfinished = path.with_suffix(".tmp")
+    with unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows({**row, **about} for row in rows)
+    unfinished.replace(path)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    names = [k.name for k in ENGINES]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="three models, up to 1,000 rows")
+    parser.add_argument("--models", nargs="+", choices=MODELS)
+    parser.add_argument("--engines", nargs="+", choices=names, default=names)
+    parser.add_argument("--rows", nargs="+", type=int)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--reps", type=int, help="repetitions: 9, with --quick 7")
+    parser.add_argument("--lleaves-python", type=Path, help="a Python that has lleaves")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args(arguments)
+    options.models = options.models or list(MODELS)[: 3 if options.quick else None]
+    options.rows = options.rows or [1, 5, 32, 1_000, *([] if options.quick else [100_000])]
+    options.reps = options.reps or (7 if options.quick else 9)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
+    Lleaves.python = options.lleaves_python
+    begin = time.perf_counter()
+
+    def log(text: str) -> None:
+        print(f"[{time.perf_counter() - begin:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    parts = [measure_model(name, options, log) for name in options.models]
+    predictions, moves, startup = (
+        [r for rows in table for r in rows] for table in zip(*parts, strict=True)
+    )
+    startup.append({"model": "", "import_cpu_seconds": measure_import()})
+    about = {
+        "versions": versions(),
+        "machine": machine(),
+        "seed": SEED,
+        "date": datetime.date.today().isoformat(),
+    }
+    stem = "evaluator_quick" if options.quick else "evaluator"
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_csv(options.out / f"{stem}.csv", predictions, about)
+    write_csv(options.out / f"{stem}_moves.csv", moves, about)
+    write_csv(options.out / f"{stem}_startup.csv", startup, about)
+    titles = {name: recipe.title for name, recipe in MODELS.items()}
+    text = report(predictions, moves, startup, titles, TOLERANCE, about)
+    (options.out / f"{stem}.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

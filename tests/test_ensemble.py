@@ -1,0 +1,117 @@
+"""`Ensemble` itself: what it refuses to be, how it is told apart, how it travels."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tests import truth
+from treeopt import Ensemble, InputError, ModelFormatError
+
+
+def ensemble(**changes) -> Ensemble:
+    """Return two trees on two features, with some fields changed."""
+    fields = {
+        "feature": np.array([0, -1, 1, -1, -1, -1], np.int32),
+        "threshold": np.array([0.5, np.nan, 1.5, np.nan, np.nan, np.nan]),
+        "left": np.array([1, -1, 3, -1, -1, -1], np.int32),
+        "right": np.array([2, -1, 4, -1, -1, -1], np.int32),
+        "value": np.array([0, 1.0, 0, 2.0, 3.0, 10.0]),
+        "default_left": np.zeros(6, bool),
+        "zero_missing": np.zeros(6, bool),
+        "tree_start": np.array([0, 5, 6]),
+        "n_features": 2,
+        "feature_names": ("a", "b"),
+        "importances": np.array([0.5, 0.5]),
+        "input_dtype": np.dtype(np.float64),
+    }
+    return Ensemble(**{**fields, **changes})
+
+
+def test_predicts_what_its_arrays_say():
+    e = ensemble()
+    X = np.array([[0.5, 9.0], [0.6, 1.5], [0.6, 1.6], [np.nan, np.nan]])
+    assert e.predict(X).tolist() == [11.0, 12.0, 13.0, 13.0]
+    assert truth.same_bits(e.predict(X), truth.predict(e, X))
+    assert (e.n_trees, e.n_nodes, e.n_leaves) == (2, 6, 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"left": np.array([1, -1, 0, -1, -1, -1], np.int32)},  # a cycle
+        {"left": np.array([1, -1, 1, -1, -1, -1], np.int32)},  # two parents
+        {"right": np.array([2, -1, 5, -1, -1, -1], np.int32)},  # into the next tree
+        {"right": np.array([2, -1, 99, -1, -1, -1], np.int32)},  # out of range
+        {"feature": np.array([0, -1, 2, -1, -1, -1], np.int32)},
+        {"threshold": np.full(6, np.nan)},
+        {"threshold": np.full(6, -np.inf)},
+        {"tree_start": np.array([0, 6, 6])},
+        {"tree_start": np.array([0])},
+        {"value": np.zeros(5)},
+        {"importances": np.ones(3)},
+        {"feature_names": ("a",)},
+    ],
+)
+def test_contradictory_arrays_are_refused(changes):
+    with pytest.raises(ModelFormatError):
+        ensemble(**changes)
+
+
+def test_is_immutable():
+    e = ensemble()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        e.base = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        e.value[0] = 1.0
+
+
+@pytest.mark.parametrize("travel", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_travels_and_stays_immutable(travel):
+    e = ensemble()
+    X = np.random.default_rng(0).random((9, 2))
+    expected = e.predict(X)
+    other = travel(e)
+    assert truth.same_bits(other.predict(X), expected)
+    assert not other.value.flags.writeable
+
+
+def test_can_be_used_from_many_threads_at_once():
+    e = ensemble()
+    X = np.random.default_rng(0).random((2000, 2)) * 2
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: e.predict(X, n_jobs=2), range(50)))
+    assert all(truth.same_bits(r, truth.predict(e, X)) for r in results[:2])
+    assert all(truth.same_bits(r, results[0]) for r in results)
+
+
+def test_features_are_found_by_name_or_index():
+    e = ensemble()
+    assert e.line([0.0, 0.0], "a").upper.tolist() == e.line([0.0, 0.0], 0).upper.tolist()
+    with pytest.raises(InputError, match=r"'c' is unknown.*'a', 'b'"):
+        e.line([0.0, 0.0], "c")
+    with pytest.raises(InputError, match=r"2 is outside 0\.\.1"):
+        e.walker([0.0, 0.0]).move(2, 1.0)
+
+
+def test_moves_say_what_is_wrong_and_keep_what_was_done():
+    e = ensemble(accepts_inf=False)
+    walker = e.walker([0.0, 0.0])
+    with pytest.raises(InputError, match=r"to\[1\] is inf"):
+        walker.run([0, 1, 0], [1.0, np.inf, 2.0])
+    assert walker.x.tolist() == [1.0, 0.0]
+    assert walker.value == e.predict([[1.0, 0.0]])[0]
+    with pytest.raises(InputError, match="same length"):
+        walker.run([0], [1.0, 2.0])
+    with pytest.raises(InputError, match="pass one point"):
+        e.walker([[0.0, 0.0], [1.0, 1.0]])
+
+
+def test_n_jobs_must_be_a_number_of_threads():
+    with pytest.raises(InputError, match="n_jobs is 0"):
+        ensemble().predict([[0.0, 0.0]], n_jobs=0)

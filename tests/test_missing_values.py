@@ -1,0 +1,103 @@
+"""Every way to treat missing values and zeros, enumerated in hand-made models."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.contract import AdapterContract, assert_same_bits
+from tests.handmade import (
+    AROUND_ZERO,
+    AS_NAN,
+    AS_ZERO,
+    NONE,
+    Split,
+    flipped_sklearn,
+    flipped_xgboost,
+    lightgbm_booster,
+    random_lightgbm,
+)
+from tests.models import Case
+from tests.rows import SPECIAL, cast, neighbours
+
+MISSING = {"none": NONE, "zero": AS_ZERO, "nan": AS_NAN}
+DIRECTIONS = {"left": True, "right": False}
+
+
+def rows_around(thresholds: list[float]) -> np.ndarray:
+    """Return one-column rows on and next to thresholds, special values, and a missing one."""
+    around = neighbours(np.array(thresholds)).ravel()
+    return np.array([*SPECIAL, *around, np.nan, -1.0, 1.0])[:, None]
+
+
+@pytest.mark.parametrize("default_left", DIRECTIONS.values(), ids=DIRECTIONS)
+@pytest.mark.parametrize("missing", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize("threshold", AROUND_ZERO.values(), ids=AROUND_ZERO)
+class TestLightGBMSplit:
+    """Missing type x default direction x threshold in and around zero."""
+
+    def test_alone(self, threshold, missing, default_left):
+        split = Split(0, threshold, missing, default_left, 1.0, 2.0)
+        case = Case(lightgbm_booster([split], 1), np.zeros((1, 1)))
+        rows = rows_around([threshold])
+        own = case.own(rows)
+        assert set(own) == {1.0, 2.0}
+        assert_same_bits(case.ensemble.predict(rows), own, rows)
+
+    def test_above_every_other_split(self, threshold, missing, default_left):
+        """One hexadecimal digit per tree: the sum tells which leaf each tree gave."""
+        others = list(itertools.product(AROUND_ZERO.values(), MISSING.values(), (True, False)))
+        rows = rows_around([threshold, *AROUND_ZERO.values()])
+        for start in range(0, len(others), 12):
+            trees = []
+            for k, other in enumerate(others[start : start + 12]):
+                digit = 16.0**k
+                left = Split(0, *other, digit, 2 * digit)
+                right = Split(0, *other, 4 * digit, 8 * digit)
+                trees.append(Split(0, threshold, missing, default_left, left, right))
+            case = Case(lightgbm_booster(trees, 1), np.zeros((1, 1)))
+            own = case.own(rows)
+            assert_same_bits(case.ensemble.predict(rows), own, rows)
+            self._assert_boxes(case, rows, own)
+            self._assert_line(case, rows, own)
+
+    @staticmethod
+    def _assert_boxes(case, rows, own):
+        boxes = case.ensemble.leaf_boxes()
+        inside = [boxes.containing(x) for x in cast(case, rows)]
+        trees = list(range(case.ensemble.n_trees))
+        assert all(boxes.tree[i].tolist() == trees for i in inside)
+        assert_same_bits(np.array([boxes.value[i].sum() for i in inside]), own, rows)
+
+    @staticmethod
+    def _assert_line(case, rows, own):
+        line = case.ensemble.line([0.5], 0)
+        numbers = ~np.isnan(rows[:, 0])
+        piece = np.searchsorted(line.upper, cast(case, rows[numbers, 0]))
+        assert_same_bits(line.value[piece], own[numbers], rows[numbers])
+
+
+@pytest.mark.parametrize("thresholds", [(-1.5e308, 1.5e308), (-1.7e308, 0.0, 1.7e308)])
+def test_cuts_farther_apart_than_the_largest_float(thresholds):
+    tree = 0.0
+    for k, threshold in enumerate(thresholds):
+        tree = Split(0, threshold, AS_NAN, False, tree, 1.0 + k)
+    case = Case(lightgbm_booster([tree], 1), np.zeros((1, 1)))
+    rows = rows_around(list(thresholds))
+    assert_same_bits(case.ensemble.predict(rows), case.own(rows), rows)
+
+
+HANDMADE = [
+    *((random_lightgbm, seed) for seed in range(8)),
+    *((flipped_xgboost, seed) for seed in range(2)),
+    *((flipped_sklearn, seed) for seed in range(2)),
+]
+
+
+class TestHandmade(AdapterContract):
+    """The whole contract, for trees of several levels that mix everything above."""
+
+    @pytest.fixture(scope="class", params=HANDMADE, ids=lambda p: f"{p[0].__name__}-{p[1]}")
+    def case(self, request):
+        make, seed = request.param
+        return make(seed)

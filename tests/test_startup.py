@@ -1,0 +1,63 @@
+"""What importing and the first call cost a user: nothing heavy, and one line when compiling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+
+
+def test_import_loads_nothing_heavy():
+    heavy = ["numba", "sklearn", "scipy", "pandas", "xgboost", "lightgbm", "matplotlib"]
+    result = python(f"import sys, treeopt; print([m for m in {heavy} if m in sys.modules])")
+    assert result.stdout.strip() == "[]"
+
+
+def test_sklearn_models_need_only_the_core():
+    """No optional library is imported, and treeopt works where none can be."""
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("xgboost", "lightgbm", "pandas", "matplotlib"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+import numpy as np, treeopt
+from sklearn.ensemble import RandomForestRegressor
+X = np.random.default_rng(0).random((50, 3))
+model = RandomForestRegressor(5, random_state=0).fit(X, X[:, 0])
+ensemble = treeopt.from_model(model)
+assert (ensemble.predict(X) == model.predict(X)).all()
+assert treeopt.check_conversion(model, X).different == 0
+ensemble.line(X[0], 0), ensemble.walker(X[0]), ensemble.leaf_boxes()
+"""
+    python(code)
+
+
+def test_a_cold_compile_says_so_once_and_a_warm_start_is_silent(tmp_path):
+    code = """
+import numpy as np, treeopt
+from sklearn.tree import DecisionTreeRegressor
+X = np.arange(6.0).reshape(-1, 1)
+ensemble = treeopt.from_model(DecisionTreeRegressor().fit(X, X[:, 0]))
+ensemble.predict(X), ensemble.line(X[0], 0)
+"""
+    cold = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert cold.stderr.count("compiling kernels") == 1
+    assert len(cold.stderr.strip().splitlines()) == 1
+    assert python(code, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""
