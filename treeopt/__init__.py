@@ -10,6 +10,7 @@ array([ True])
 
 from __future__ import annotations
 
+from treeopt import datasets
 from treeopt.adapters import from_model
 from treeopt.check import Conversion, check_conversion, warmup
 from treeopt.ensemble import Ensemble
@@ -32,6 +33,7 @@ __all__ = [
     "UnfittedModelError",
     "UnsupportedModelError",
     "check_conversion",
+    "datasets",
     "from_model",
     "warmup",
 ]

@@ -128,7 +128,10 @@ def warmup(model: Any = None) -> None:
 
     Examples
     --------
-    >>> treeopt.warmup(model)  # doctest: +SKIP
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+    >>> treeopt.warmup(model)
     """
     for ensemble in _stand_ins() if model is None else [from_model(model)]:
         x = np.zeros((1, ensemble.n_features))

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from treeopt.errors import TreeoptError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -35,7 +37,7 @@ _VARIABLE = "TREEOPT_DATA"
 _SUFFIXES = (".csv", ".npz")
 
 
-class DatasetNotFoundError(FileNotFoundError):
+class DatasetNotFoundError(TreeoptError, FileNotFoundError):
     """No folder holds a data set of that name; the message says what to do."""
 
 
