@@ -40,8 +40,8 @@ TOLERANCE = 1e-4  # allowed difference, in parts of max(1, |prediction|)
 MANY_ROWS = 4096  # every batch size goes around at least so many rows
 SHORTEST = 0.005  # seconds that a repetition lasts at least
 SLOW_CALL = 1.0  # a call longer than this, and ...
-SLOW_FACTOR = 4.0  # ... so many times slower than the fastest, is timed SLOW_REPS times
-SLOW_REPS = 3
+SLOW_FACTOR = 4.0  # ... so many times slower than the fastest, is timed SLOW_REPS times, ...
+SLOW_REPS = 2  # ... the first call included
 PACKAGES = (
     *("numpy", "numba", "scikit-learn", "xgboost", "lightgbm", "onnxruntime"),
     *("skl2onnx", "onnxmltools", "treelite", "scikit-learn-intelex"),
@@ -199,16 +199,16 @@ def measure(
         plans.append(calibrate(engine, inputs[engine.dtype]))
         pause(engine, threads)
     limit = max(SLOW_CALL, SLOW_FACTOR * min(seconds for _, seconds in plans))
-    wanted = [SLOW_REPS if seconds > limit else reps for _, seconds in plans]
-    best = [np.inf] * len(plans)
+    slow = [seconds > limit for _, seconds in plans]
+    best = [plan[1] if is_slow else np.inf for plan, is_slow in zip(plans, slow, strict=True)]
     for rep in range(reps):
         for k, engine in enumerate(engines):
-            if rep < wanted[k]:
+            if not slow[k] or rep < SLOW_REPS - 1:
                 calls = plans[k][0]
                 spent = engine.time(inputs[engine.dtype], 1 + rep * calls, calls)
                 best[k] = min(best[k], spent / calls)
                 pause(engine, threads)
-    return list(zip(best, wanted, strict=True))
+    return [(b, SLOW_REPS if is_slow else reps) for b, is_slow in zip(best, slow, strict=True)]
 
 
 def pause(engine: Engine, threads: int) -> None:

@@ -7,6 +7,8 @@ pass the kernels' arguments as `treeopt.moves.line` does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +18,13 @@ from numba import njit
 
 from treeopt import Ensemble
 from treeopt.kernels.encode import encode_row
-from treeopt.kernels.line import GROUP, add_steps, steps_by_masks, steps_by_walk
+from treeopt.kernels.line import (
+    add_differences,
+    add_in_order,
+    mark_pieces,
+    steps_by_masks,
+    steps_by_walk,
+)
 from treeopt.kernels.walk import LANES, encode_lane
 
 N_POINTS = 2_000
@@ -37,82 +45,100 @@ def one_by_one(kernel: Any, X: Any, arguments: Any, out: Any) -> None:
 
 @njit(nogil=True)
 def lines_by_masks(
-    X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, steps: Any, out: Any
+    add: Any, X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, out: Any
 ) -> None:
     """Compute the line through ``X[q]`` along feature ``which[q]`` for every ``q``."""
     features, grid, cuts, buckets, numbers = encoder
     table, leaf_value, all_leaves = model
     last, leaf_end = by_feature
-    marks, marks_before, current, end, value, count = out
+    (cells, rows, reach), (start, stop, step_value) = room
+    marks, counts, end, value, pieces = out
+    n_trees = start.size - 1
     for q in range(which.size):
         j = which[q]
-        n = last[j] // 64 + 1
-        marks[:n] = 0
-        encode_row(X[q], features, grid, cuts, buckets, numbers, room[0])
+        k = last[j] // 64 + 1
+        encode_row(X[q], features, grid, cuts, buckets, numbers, cells)
         steps_by_masks(
-            j, room[0], features, table, leaf_value, leaf_end[j], all_leaves, *room[1:], *steps
+            *(j, cells, features, table, leaf_value, leaf_end[j], all_leaves),
+            *(rows, reach, start, stop, step_value),
         )
-        counts = (marks[:n], marks_before[:n], current)
-        count[q] = add_steps(current.size, *steps, numbers, *counts, end, value)
+        n = mark_pieces(last[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        add(n, n_trees, start, stop, step_value, numbers, value)
+        pieces[q] = n
 
 
 @njit(nogil=True)
 def lines_by_walk(
-    X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, steps: Any, out: Any
+    add: Any, X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, out: Any
 ) -> None:
     """Do as `lines_by_masks` does, where trees are too large for masks."""
     features, grid, cuts, buckets, numbers = encoder
-    (slot_start, slot_table, lut), nodes = model
+    (slot_start, slot_table, lut), (words, roots, bits, leaf_value) = model
     last, on_line = by_feature
-    keys = room[0]
-    marks, marks_before, current, end, value, count = out
+    (keys, stack, stack_end), (start, stop, step_value) = room
+    marks, counts, end, value, pieces = out
+    n_trees = start.size - 1
     for q in range(which.size):
         j = which[q]
-        n = last[j] // 64 + 1
-        marks[:n] = 0
+        k = last[j] // 64 + 1
         encode_lane(
             X[q], features, grid, cuts, buckets, numbers, slot_start, slot_table, lut, keys, 0
         )
-        steps_by_walk(on_line[j], last[j], keys, *nodes, *room[1:], *steps)
-        counts = (marks[:n], marks_before[:n], current)
-        count[q] = add_steps(current.size, *steps, numbers, *counts, end, value)
+        steps_by_walk(
+            *(on_line[j], last[j], keys, words, roots, bits, leaf_value),
+            *(stack, stack_end, start, stop, step_value),
+        )
+        n = mark_pieces(last[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        add(n, n_trees, start, stop, step_value, numbers, value)
+        pieces[q] = n
 
 
-def line_driver(ensemble: Ensemble, X: Array, which: Array) -> tuple[Callable[[slice], Any], Array]:
-    """Return a call that computes some of the lines and counts their pieces, and the values."""
-    compiled, cells = ensemble.compiled, ensemble.compiled.cells
-    last, dtype = np.diff(cells.cut_start), ensemble.value.dtype
-    assert not any(first <= end for first, end in map(compiled.special_cells, range(last.size)))
-    if compiled.mask_dtype is not None:
-        driver, n_features = lines_by_masks, last.size
-        model: Any = (*compiled.masks, compiled.all_leaves)
-        by_feature = (last, compiled.leaf_end)
-        cells_and_rows = (np.empty(n_features, np.int64), np.empty(n_features + 1, np.int64))
-        room: Any = (*cells_and_rows, np.empty_like(compiled.all_leaves))
-    else:
-        driver, depth = lines_by_walk, compiled.depth + 1
-        slots = (cells.slot_start, cells.slot_table, cells.lut)
-        model = (slots, (*compiled.nodes, compiled.leaf_value))
-        by_feature = (last, np.array([cells.slot_feature == j for j in range(last.size)]))
-        keys = np.zeros(int(cells.slot_start[-1]) * LANES, np.uint32)
-        room = (keys, np.empty(depth, np.uint64), np.empty(depth, np.int64))
-    steps = (
-        np.empty(ensemble.n_trees + 1, np.int64),
-        np.empty(ensemble.n_leaves + 1, np.int32),
-        np.empty(ensemble.n_leaves + 1, dtype),
-    )
-    n_words, n_pieces = int(last.max()) // 64 + 1, int(last.max()) + GROUP
-    marks = (np.empty(n_words, np.uint64), np.empty(n_words, np.int64))
-    current = np.empty(ensemble.n_trees, np.int64)
-    end, value = np.empty(n_pieces, np.int64), np.empty(n_pieces, dtype)
+@dataclass
+class Lines:
+    """Some lines of an ensemble, and the buffers to compute them in."""
 
-    def run(queries: slice) -> Array:
-        count = np.empty(which[queries].size, np.int64)
-        out = (*marks, current, end, value, count)
-        driver(X[queries], which[queries], compiled.encoder, model, by_feature, room, steps, out)
-        return count
+    ensemble: Ensemble
+    X: Array
+    which: Array  # the feature of each line, among those that the model reads
 
-    return run, value
+    def __post_init__(self) -> None:
+        e, compiled, cells = self.ensemble, self.ensemble.compiled, self.ensemble.compiled.cells
+        last, integers = np.diff(cells.cut_start), partial(np.empty, dtype=np.int64)
+        special = map(compiled.special_cells, range(last.size))
+        assert all(first > end for first, end in special), "the driver has no cells out of order"
+        stop, step_value = (
+            np.empty(e.n_leaves + 1, np.int32),
+            np.empty(e.n_leaves + 1, e.value.dtype),
+        )
+        steps = (integers(e.n_trees + 1), stop, step_value)
+        self.by_masks = compiled.mask_dtype is not None
+        if self.by_masks:
+            self.model: Any = (*compiled.masks, compiled.all_leaves)
+            self.by_feature = (last, compiled.leaf_end)
+            rows = (integers(last.size), integers(last.size + 1))
+            self.room: Any = ((*rows, np.empty_like(compiled.all_leaves)), steps)
+        else:
+            slots = (cells.slot_start, cells.slot_table, cells.lut)
+            self.model = (slots, (*compiled.nodes, compiled.leaf_value))
+            self.by_feature = (last, np.array([cells.slot_feature == j for j in range(last.size)]))
+            keys = np.zeros(int(cells.slot_start[-1]) * LANES, np.uint32)
+            depth = compiled.depth + 1
+            self.room = ((keys, np.empty(depth, np.uint64), integers(depth)), steps)
+        n_words = int(last.max()) // 64 + 1
+        self.marks = (
+            np.zeros(n_words, np.uint64),
+            integers(n_words),
+            integers(int(last.max()) + 2),
+        )
+
+    def run(self, add: Any, dtype: Any, queries: slice) -> tuple[Array, Array]:
+        """Compute lines; return their numbers of pieces, and the values of the last one."""
+        X, which = self.X[queries], self.which[queries]
+        value, pieces = np.empty(self.marks[-1].size, dtype), np.empty(which.size, np.int64)
+        driver = lines_by_masks if self.by_masks else lines_by_walk
+        encoder, out = self.ensemble.compiled.encoder, (*self.marks, value, pieces)
+        driver(add, X, which, encoder, self.model, self.by_feature, self.room, out)
+        return pieces, value[: pieces[-1]]
 
 
 def pieces_of(ensemble: Ensemble, x: Array, column: int) -> tuple[Array, Array]:
@@ -153,7 +179,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def full_task(ensemble: Ensemble, X: Array) -> Task:
     """Full evaluation, one row at a time."""
-    kernel, arguments = ensemble.compiled._predict
+    kernel, arguments = ensemble.compiled._predict[:2]
     X = X.astype(ensemble.input_dtype)
     out = np.empty(X.shape[0], ensemble.value.dtype)
     one_by_one(kernel, X, arguments, out)
@@ -176,25 +202,30 @@ def move_tasks(
     return walk, full_task(ensemble, points)
 
 
-def line_tasks(ensemble: Ensemble, X: Array, rng: np.random.Generator) -> tuple[Task, Task, float]:
-    """Whole lines, batch prediction of one piece of a line, and the mean number of pieces."""
+def line_tasks(
+    ensemble: Ensemble, X: Array, rng: np.random.Generator
+) -> tuple[Task, Task, Task, float]:
+    """Exact lines, lines up to rounding, one piece by batch prediction; mean number of pieces."""
     columns = ensemble.compiled.cells.columns
-    which = rng.integers(columns.size, size=N_LINES)
-    run, line_values = line_driver(ensemble, X[:N_LINES], which)
+    lines = Lines(ensemble, X[:N_LINES], rng.integers(columns.size, size=N_LINES))
+    exact = partial(lines.run, add_in_order, ensemble.value.dtype)
+    rounded = partial(lines.run, add_differences, np.float64)
     checked: list[Array] = []
     for q in range(N_CHECKED):
-        points, values = pieces_of(ensemble, X[q], int(columns[which[q]]))
+        points, values = pieces_of(ensemble, X[q], int(columns[lines.which[q]]))
+        one = slice(q, q + 1)
         assert np.array_equal(values, ensemble.predict(points)), "a line differs from predict"
-        n = int(run(slice(q, q + 1))[0])
-        assert np.array_equal(line_values[:n], values), "the compiled line differs"
+        assert np.array_equal(values, exact(one)[1]), "the compiled line differs"
+        assert np.allclose(values, rounded(one)[1], rtol=1e-5), "the rounded line is far off"
         checked.append(points.astype(ensemble.input_dtype))
     n_points = sum(len(points) for points in checked)
-
-    def by_batch() -> float:
-        return seconds(lambda: [ensemble.predict(points) for points in checked]) / n_points
-
-    pieces = float(run(slice(None)).mean())
-    return lambda: seconds(lambda: run(slice(None))) / N_LINES, by_batch, pieces
+    every = slice(None)
+    return (
+        lambda: seconds(lambda: exact(every)) / N_LINES,
+        lambda: seconds(lambda: rounded(every)) / N_LINES,
+        lambda: seconds(lambda: [ensemble.predict(points) for points in checked]) / n_points,
+        float(exact(every)[0].mean()),
+    )
 
 
 def measure_moves(
@@ -205,18 +236,17 @@ def measure_moves(
     Everything is compared with `Ensemble.predict` before it is timed.
     """
     X = rng.uniform(model.low, model.high, (N_POINTS, model.low.size))
-    small, small_full = move_tasks(model, ensemble, rng, small=True)
-    large, large_full = move_tasks(model, ensemble, rng, small=False)
-    line, by_batch, pieces = line_tasks(ensemble, X, rng)
-    tasks = (full_task(ensemble, X), small, small_full, large, large_full, line, by_batch)
-    rounds = [[task() * 1e6 for task in tasks] for _ in range(reps)]
-    full_us, small_us, small_full_us, large_us, large_full_us, line_us, piece_us = np.min(
-        rounds, axis=0
-    ).tolist()
+    small = move_tasks(model, ensemble, rng, small=True)
+    large = move_tasks(model, ensemble, rng, small=False)
+    *lines, pieces = line_tasks(ensemble, X, rng)
+    tasks = (full_task(ensemble, X), *small, *large, *lines)
+    best = np.min([[task() * 1e6 for task in tasks] for _ in range(reps)], axis=0).tolist()
+    full = best[0]
     return [
-        {"task": "full evaluation", "us": full_us, "full_us": full_us},
-        {"task": "small move", "us": small_us, "full_us": small_full_us},
-        {"task": "large move", "us": large_us, "full_us": large_full_us},
-        {"task": "line", "us": line_us, "full_us": full_us, "pieces": pieces},
-        {"task": "line by batches", "us": piece_us * pieces, "full_us": full_us, "pieces": pieces},
+        {"task": "full evaluation", "us": full, "full_us": full},
+        {"task": "small move", "us": best[1], "full_us": best[2]},
+        {"task": "large move", "us": best[3], "full_us": best[4]},
+        {"task": "line", "us": best[5], "full_us": full, "pieces": pieces},
+        {"task": "line up to rounding", "us": best[6], "full_us": full, "pieces": pieces},
+        {"task": "line by batches", "us": best[7] * pieces, "full_us": full, "pieces": pieces},
     ]

@@ -52,8 +52,10 @@ def missed(predictions: Sequence[Row], moves: Sequence[Row]) -> list[str]:
         speedup = m["full_us"] / m["us"]
         if m["task"] == "small move" and speedup < SMALL_MOVE:
             lines.append(f"{m['model']}, small move: {speedup:.1f} × faster, aim {SMALL_MOVE:g} ×")
-        if m["task"] == "line" and 1 / speedup > LINE:
-            lines.append(f"{m['model']}, line: {1 / speedup:.1f} evaluations, aim at most {LINE:g}")
+        if m["task"] in ("line", "line up to rounding") and 1 / speedup > LINE:
+            lines.append(
+                f"{m['model']}, {m['task']}: {1 / speedup:.1f} evaluations, aim at most {LINE:g}"
+            )
     return lines
 
 
@@ -157,9 +159,14 @@ def report(
         "✗ marks a ratio below its aim.",
         "",
     ]
-    few = sorted({row["engine"] for row in predictions if row.get("reps") == 3})
+    reps = max(row["reps"] for row in predictions if "reps" in row)
+    few = sorted({row["engine"] for row in predictions if row.get("reps", reps) < reps})
     if few:
-        lines += [f"Timed three times where a call lasts over a second: {', '.join(few)}.", ""]
+        lines += [
+            f"Least of {reps} repetitions; of two where a call lasts over a second and four times "
+            f"longer than that of the fastest engine ({', '.join(few)}).",
+            "",
+        ]
     absent = [row for row in predictions if "us_per_row" not in row]
     lines += ["## Not measured", ""]
     reasons = [f"{a['engine']} on {a['model']}: {a['note']}" for a in absent]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
 import lightgbm as lgb
+import numpy as np
 import xgboost as xgb
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import (
@@ -26,19 +28,36 @@ from tests.models import (
 )
 
 
+def is_large(y: np.ndarray) -> np.ndarray:
+    return (y > np.median(y)).astype(np.float64)
+
+
+def share(y: np.ndarray) -> np.ndarray:
+    return y / y.max()
+
+
+def third(y: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.quantile(y, [1 / 3, 2 / 3]), y).astype(np.float64)
+
+
+BAGGED = {"bagging_freq": 1, "bagging_fraction": 0.6}
+
+
 def _forest(**params: Any) -> RandomForestRegressor:
-    return RandomForestRegressor(**{"n_estimators": 9, "max_leaf_nodes": 20, **params})
+    with warnings.catch_warnings():  # friedman_mse is on its way out
+        warnings.simplefilter("ignore", FutureWarning)
+        return RandomForestRegressor(**{"n_estimators": 9, "max_leaf_nodes": 20, **params})
 
 
 def _boosting(**params: Any) -> GradientBoostingRegressor:
     return GradientBoostingRegressor(**{"n_estimators": 9, "learning_rate": 0.3, **params})
 
 
-def _xgb(**params: Any) -> xgb.XGBRegressor:
+def xgboost_regressor(**params: Any) -> xgb.XGBRegressor:
     return xgb.XGBRegressor(**{"n_estimators": 9, "max_depth": 4, "n_jobs": 1, **params})
 
 
-def _lgbm(**params: Any) -> lgb.LGBMRegressor:
+def lightgbm_regressor(**params: Any) -> lgb.LGBMRegressor:
     few = {"n_estimators": 9, "num_leaves": 15, "min_child_samples": 2, "min_data_in_bin": 1}
     return lgb.LGBMRegressor(**{**few, "n_jobs": 1, "verbose": -1, **params})
 
@@ -89,25 +108,27 @@ SKLEARN: dict[str, Factory] = {
 
 XGBOOST: dict[str, Factory] = {
     **{
-        f"{method}, {data}": fit(_xgb(tree_method=method), data)
+        f"{method}, {data}": fit(xgboost_regressor(tree_method=method), data)
         for method in ("hist", "exact")
         for data in DATA
         if data not in ("zeros", "zeros-nan", "-999", "many", "float64-steps")
     },
-    "approx": fit(_xgb(tree_method="approx"), "nan"),
-    "frame": fit(_xgb(), "nan", frame=True),
+    "approx": fit(xgboost_regressor(tree_method="approx"), "nan"),
+    "frame": fit(xgboost_regressor(), "nan", frame=True),
     "many leaves": fit(
-        _xgb(max_depth=0, max_leaves=150, grow_policy="lossguide", min_child_weight=0), "many"
+        xgboost_regressor(max_depth=0, max_leaves=150, grow_policy="lossguide", min_child_weight=0),
+        "many",
     ),
-    "stumps": fit(_xgb(max_depth=1, n_estimators=40)),
-    "constant": fit(_xgb(), constant=True),
-    "pruned by gamma": fit(_xgb(tree_method="exact", gamma=1.0, max_depth=6)),
+    "stumps": fit(xgboost_regressor(max_depth=1, n_estimators=40)),
+    "constant": fit(xgboost_regressor(), constant=True),
+    "pruned by gamma": fit(xgboost_regressor(tree_method="exact", gamma=1.0, max_depth=6)),
     "pruned later": prune_xgboost,
     "early stopping": fit(
-        _xgb(n_estimators=60, learning_rate=1.0, early_stopping_rounds=2), early_stopping=True
+        xgboost_regressor(n_estimators=60, learning_rate=1.0, early_stopping_rounds=2),
+        early_stopping=True,
     ),
     "early stopping, forests": fit(
-        _xgb(
+        xgboost_regressor(
             n_estimators=60,
             learning_rate=1.0,
             subsample=0.5,
@@ -116,23 +137,27 @@ XGBOOST: dict[str, Factory] = {
         ),
         early_stopping=True,
     ),
-    "base score": fit(_xgb(base_score=0.1)),
+    "base score": fit(xgboost_regressor(base_score=0.1)),
+    "raw": fit(xgboost_regressor(), output="raw"),
     **{
-        f"missing={missing}": fit(_xgb(missing=missing), data)
+        f"missing={missing}": fit(xgboost_regressor(missing=missing), data)
         for missing, data in ((0.0, "zeros"), (-999.0, "-999"), (0.5, "duplicates"))
     },
     **{
-        f"{strategy}, output {k}": fit(_xgb(multi_strategy=strategy), n_targets=3, class_index=k)
+        f"{strategy}, output {k}": fit(
+            xgboost_regressor(multi_strategy=strategy), n_targets=3, class_index=k
+        )
         for strategy in ("one_output_per_tree", "multi_output_tree")
         for k in (0, 2)
     },
     **{
-        objective: fit(_xgb(objective=objective))
+        objective: fit(xgboost_regressor(objective=objective))
         for objective in ("reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror")
     },
-    "reg:quantileerror": fit(_xgb(objective="reg:quantileerror", quantile_alpha=0.3)),
+    "reg:quantileerror": fit(xgboost_regressor(objective="reg:quantileerror", quantile_alpha=0.3)),
     "reg:quantileerror, output 1": fit(
-        _xgb(objective="reg:quantileerror", quantile_alpha=[0.1, 0.5, 0.9]), class_index=1
+        xgboost_regressor(objective="reg:quantileerror", quantile_alpha=[0.1, 0.5, 0.9]),
+        class_index=1,
     ),
     "forest": fit(xgb.XGBRFRegressor(n_estimators=9, max_depth=5, n_jobs=1)),
     "forest, many leaves": fit(
@@ -147,7 +172,7 @@ XGBOOST: dict[str, Factory] = {
 LIGHTGBM: dict[str, Factory] = {
     **{
         f"{boosting}, {data}, use_missing={use}, zero_as_missing={zero}": fit(
-            _lgbm(
+            lightgbm_regressor(
                 boosting_type=boosting,
                 use_missing=use,
                 zero_as_missing=zero,
@@ -171,27 +196,73 @@ LIGHTGBM: dict[str, Factory] = {
         )
     },
     **{
-        f"gbdt, {data}": fit(_lgbm(), data)
+        f"gbdt, {data}": fit(lightgbm_regressor(), data)
         for data in DATA
         if data not in ("nan", "zeros", "zeros-nan", "many", "lowest", "-999")
     },
-    "frame": fit(_lgbm(), "nan", frame=True),
-    "many leaves": fit(_lgbm(num_leaves=120), "many"),
-    "many leaves, zero_as_missing": fit(_lgbm(num_leaves=120, zero_as_missing=True), "many"),
-    "stumps": fit(_lgbm(num_leaves=2, n_estimators=40)),
-    "constant": fit(_lgbm(), constant=True),
-    "goss": fit(_lgbm(data_sample_strategy="goss")),
-    "early stopping": fit(_lgbm(n_estimators=60, learning_rate=1.0), early_stopping=True),
+    "frame": fit(lightgbm_regressor(), "nan", frame=True),
+    "many leaves": fit(lightgbm_regressor(num_leaves=120), "many"),
+    "many leaves, zero_as_missing": fit(
+        lightgbm_regressor(num_leaves=120, zero_as_missing=True), "many"
+    ),
+    "stumps": fit(lightgbm_regressor(num_leaves=2, n_estimators=40)),
+    "constant": fit(lightgbm_regressor(), constant=True),
+    "goss": fit(lightgbm_regressor(data_sample_strategy="goss")),
+    "early stopping": fit(
+        lightgbm_regressor(n_estimators=60, learning_rate=1.0), early_stopping=True
+    ),
     **{
-        objective: fit(_lgbm(objective=objective))
+        objective: fit(lightgbm_regressor(objective=objective))
         for objective in ("regression_l1", "huber", "fair", "quantile", "mape")
     },
-    "rf": fit(_lgbm(boosting_type="rf", bagging_freq=1, bagging_fraction=0.6)),
+    "rf": fit(lightgbm_regressor(boosting_type="rf", **BAGGED)),
+    "rf, raw": fit(lightgbm_regressor(boosting_type="rf", **BAGGED), output="raw"),
     "booster": train_lightgbm("zeros-nan"),
     "booster, frame": train_lightgbm(frame=True),
     "booster, early stopping": train_lightgbm(rounds=60, stop=True, learning_rate=1.0),
-    "booster, rf": train_lightgbm(boosting="rf", bagging_freq=1, bagging_fraction=0.6),
+    "booster, rf": train_lightgbm(boosting="rf", **BAGGED),
 }
+
+TRANSFORMED_XGBOOST: dict[str, Factory] = {
+    f"raw {objective}, base_score={base}": train_xgboost(
+        objective=objective, base_score=base, target=target, output="raw"
+    )
+    for objective, target in {
+        "count:poisson": np.round,
+        "reg:gamma": lambda y: y + 0.1,
+        "reg:tweedie": np.positive,
+        "reg:logistic": share,
+        "binary:logistic": is_large,
+        "binary:logitraw": is_large,
+    }.items()
+    for base in (None, 0.3)
+}
+TRANSFORMED_XGBOOST["raw multi:softprob"] = train_xgboost(
+    objective="multi:softprob", num_class=3, target=third, output="raw", class_index=1
+)
+
+TRANSFORMED_LIGHTGBM: dict[str, Factory] = {
+    f"raw {objective}": train_lightgbm(objective=objective, target=target, output="raw")
+    for objective, target in {
+        "poisson": np.positive,
+        "gamma": lambda y: y + 0.1,
+        "tweedie": np.positive,
+        "binary": is_large,
+        "cross_entropy": share,
+    }.items()
+}
+TRANSFORMED_LIGHTGBM |= {
+    "raw reg_sqrt": train_lightgbm(reg_sqrt=True, output="raw"),
+    "raw multiclass": train_lightgbm(
+        objective="multiclass", num_class=3, target=third, output="raw", class_index=2
+    ),
+    "raw binary rf": train_lightgbm(
+        objective="binary", boosting="rf", target=is_large, output="raw", **BAGGED
+    ),
+}
+
+XGBOOST |= TRANSFORMED_XGBOOST
+LIGHTGBM |= TRANSFORMED_LIGHTGBM
 
 LIBRARIES = {"sklearn": SKLEARN, "xgboost": XGBOOST, "lightgbm": LIGHTGBM}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from typing import Any, NamedTuple
 
 import lightgbm as lgb
@@ -96,6 +97,7 @@ def _tree_text(number: int, root: Split | float) -> str:
     return "\n".join(f"{k}={' '.join(map(str, v))}" for k, v in fields.items()) + "\n\n"
 
 
+@cache
 def random_lightgbm(seed: int) -> Case:
     """Trees of several levels that mix all missing types, directions and thresholds."""
     rng = np.random.default_rng(seed)
@@ -121,6 +123,7 @@ def random_lightgbm(seed: int) -> Case:
     return Case(lightgbm_booster(trees, n_features, extra), X)
 
 
+@cache
 def flipped_xgboost(seed: int) -> Case:
     """A trained model in which every default direction is drawn anew."""
     rng = np.random.default_rng(seed)
@@ -130,11 +133,12 @@ def flipped_xgboost(seed: int) -> Case:
     content = json.loads(bytes(booster.save_raw("json")))
     for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
         tree["default_left"] = rng.integers(2, size=len(tree["default_left"])).tolist()
-    edited = xgb.Booster()
+    edited = xgb.Booster({"nthread": 1})
     edited.load_model(bytearray(json.dumps(content).encode()))
     return Case(edited, X)
 
 
+@cache
 def flipped_sklearn(seed: int) -> Case:
     """A trained forest in which every direction of missing values is drawn anew."""
     rng = np.random.default_rng(seed)

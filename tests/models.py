@@ -53,13 +53,20 @@ class Case:
             elif isinstance(self.model, xgb.XGBModel):
                 result = self.model.predict(X, output_margin=raw)
             elif isinstance(self.model, lgb.LGBMModel | lgb.Booster):
-                result = self.model.predict(X, raw_score=raw)
+                result = self.model.predict(X, raw_score=raw, num_threads=1)
             else:
                 result = self.model.predict(X)
         return result if result.ndim == 1 else np.ascontiguousarray(result[:, self.class_index])
 
-    def accepts(self, value: float) -> bool:
-        """Whether the library predicts rows that hold this value."""
+    @cached_property
+    def accepts_nan(self) -> bool:
+        return self._accepts(np.nan)
+
+    @cached_property
+    def accepts_inf(self) -> bool:
+        return self._accepts(np.inf)
+
+    def _accepts(self, value: float) -> bool:
         try:
             self.own(np.full((1, self.matrix.shape[1]), value))
         except ValueError:
@@ -185,7 +192,7 @@ def train_xgboost(
     frame: bool = False,
     part: slice | None = None,
     stop: bool = False,
-    n_targets: int = 1,
+    target: Callable[[np.ndarray], np.ndarray] = np.positive,
     output: str = "auto",
     class_index: int | None = None,
     **params: Any,
@@ -193,8 +200,8 @@ def train_xgboost(
     """Return a factory of bare Boosters; ``part`` slices the trained one."""
 
     def make(seed: int) -> Case:
-        X, y = dataset(data, seed, n_targets)
-        X = named(X) if frame else X
+        X, y = dataset(data, seed)
+        X, y = named(X) if frame else X, target(y)
         train, valid = xgb.DMatrix(X[:100], y[:100]), xgb.DMatrix(X[100:], y[100:])
         booster = xgb.train(
             {"seed": seed, "max_depth": 4, "nthread": 1, **params},
@@ -214,8 +221,9 @@ def prune_xgboost(seed: int) -> Case:
     case = train_xgboost(rounds=4)(seed)
     train = xgb.DMatrix(*dataset("plain", seed))
     update = {"process_type": "update", "updater": "prune", "gamma": 1.0, "nthread": 1}
-    pruned = xgb.train(update, train, 4, xgb_model=case.model)
-    return Case(pruned, case.X)
+    with warnings.catch_warnings():  # XGBoost warns whoever names an updater
+        warnings.simplefilter("ignore")
+        return Case(xgb.train(update, train, 4, xgb_model=case.model), case.X)
 
 
 LGB = {"verbose": -1, "min_data_in_leaf": 2, "min_data_in_bin": 1, "num_threads": 1}
@@ -229,15 +237,14 @@ def train_lightgbm(
     stop: bool = False,
     output: str = "auto",
     class_index: int | None = None,
-    target: Callable[[np.ndarray], np.ndarray] = lambda y: y,
+    target: Callable[[np.ndarray], np.ndarray] = np.positive,
     **params: Any,
 ) -> Factory:
     """Return a factory of bare Boosters; with ``stop``, trees after the best one are kept."""
 
     def make(seed: int) -> Case:
         X, y = dataset(data, seed)
-        y = target(y)
-        X = named(X) if frame else X
+        X, y = named(X) if frame else X, target(y)
         train = lgb.Dataset(X[:100], y[:100])
         callbacks = [lgb.early_stopping(4, verbose=False)] if stop else []
         booster = lgb.train(

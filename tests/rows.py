@@ -113,9 +113,9 @@ def neighbours(values: np.ndarray) -> np.ndarray:
 def acceptable(case: Case, rows: np.ndarray) -> np.ndarray:
     """Return the rows that the library does not refuse."""
     bad = np.zeros(rows.shape, bool)
-    if not case.accepts(np.nan):
+    if not case.accepts_nan:
         bad |= np.isnan(rows)
-    if not case.accepts(np.inf):
+    if not case.accepts_inf:
         with np.errstate(over="ignore"):
             bad |= np.isinf(rows.astype(case.input_dtype))
     return rows[~bad.any(axis=1)]

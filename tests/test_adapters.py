@@ -1,9 +1,16 @@
 """The adapter contract, for every library and every model of the tables."""
 
+import numpy as np
 import pytest
+import xgboost as xgb
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-from tests.cases import LIGHTGBM, SKLEARN, XGBOOST, fitted
-from tests.contract import AdapterContract
+import treeopt
+from tests.cases import LIBRARIES, LIGHTGBM, SKLEARN, XGBOOST, fitted
+from tests.contract import AdapterContract, assert_same_bits
+from tests.models import Case, dataset
+from tests.rows import hard_rows
 
 
 class TestSklearn(AdapterContract):
@@ -22,3 +29,44 @@ class TestLightGBM(AdapterContract):
     @pytest.fixture(params=LIGHTGBM)
     def case(self, request):
         return fitted("lightgbm", request.param)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_both_engines_are_tested(library):
+    """Without this, `test_walking_equals_masks` could compare walking with itself."""
+    names = ["stumps", "many leaves"] if library != "sklearn" else ["forest, stumps", "extra tree"]
+    few, many = (fitted(library, name).ensemble.compiled for name in names)
+    assert few.mask_dtype is not None
+    assert many.mask_dtype is None
+
+
+@pytest.mark.parametrize("name", [name for name in XGBOOST if name.startswith("booster")])
+def test_xgboost_predicts_the_same_from_a_dmatrix(name):
+    """Two ways through the library: inplace_predict is the judge elsewhere."""
+    case = fitted("xgboost", name)
+    rows = hard_rows(case)
+    with np.errstate(over="ignore"):
+        rows = rows[~np.isinf(rows.astype(np.float32)).any(axis=1)]
+    own = case.model.predict(xgb.DMatrix(rows, feature_names=case.model.feature_names))
+    assert_same_bits(case.ensemble.predict(rows), own, rows)
+
+
+@pytest.mark.parametrize("forest", [RandomForestRegressor(60), ExtraTreesRegressor(60)])
+def test_forests_on_several_threads(forest):
+    """With ``n_jobs`` > 1 a forest's own prediction is not a function of its input.
+
+    Each thread adds its tree to the common float64 sum as soon as it is done, so the order of the
+    sum, and with it the last bits, change from call to call. No conversion can be bit-equal to
+    that. It is bit-equal to the sum in tree order, which is what ``n_jobs=1`` gives, and any other
+    order differs by at most ``n_trees * eps`` of the sum (all terms are positive here).
+    """
+    X, y = dataset("nan", 0)
+    threaded = Case(clone(forest).set_params(n_jobs=4, random_state=0).fit(X, y), X)
+    sequential = Case(clone(forest).set_params(n_jobs=1, random_state=0).fit(X, y), X)
+    rows = hard_rows(sequential)
+    ours = threaded.ensemble.predict(rows)
+    assert_same_bits(ours, sequential.own(rows), rows)
+    bound = 60 * np.finfo(np.float64).eps * np.abs(ours).max()
+    for _ in range(5):
+        assert np.abs(threaded.own(rows) - ours).max() <= bound
+    assert treeopt.check_conversion(threaded.model, X).different == 0

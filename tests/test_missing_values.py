@@ -87,17 +87,18 @@ def test_cuts_farther_apart_than_the_largest_float(thresholds):
     assert_same_bits(case.ensemble.predict(rows), case.own(rows), rows)
 
 
-HANDMADE = [
-    *((random_lightgbm, seed) for seed in range(8)),
-    *((flipped_xgboost, seed) for seed in range(2)),
-    *((flipped_sklearn, seed) for seed in range(2)),
-]
-
-
-class TestHandmade(AdapterContract):
+class TestSeveralLevels(AdapterContract):
     """The whole contract, for trees of several levels that mix everything above."""
 
-    @pytest.fixture(scope="class", params=HANDMADE, ids=lambda p: f"{p[0].__name__}-{p[1]}")
+    @pytest.fixture(params=range(8))
+    def case(self, request):
+        return random_lightgbm(request.param)
+
+
+class TestDefaultDirections(AdapterContract):
+    """Default directions of missing values as no training would choose them."""
+
+    @pytest.fixture(params=itertools.product((flipped_xgboost, flipped_sklearn), (0, 1)))
     def case(self, request):
         make, seed = request.param
         return make(seed)

@@ -65,7 +65,7 @@ def ensembles(draw: st.DrawFn, max_leaves: int = 90) -> Ensemble:
     leaf = left < 0
     n = left.size
     pool = np.array([*POOL, *rng.normal(size=20)])
-    # Only +inf parts nothing but missing from the rest; -inf cannot be a threshold.
+    # +inf parts nothing but missing from the rest; -inf cannot be a threshold.
     threshold = rng.choice(np.append(pool, np.inf), n)
     if input_dtype == np.float32:
         threshold = threshold.astype(np.float32).astype(np.float64)

@@ -74,7 +74,7 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
         if any(cells.is_fenced(s) for s in cells.slots_of(j)):
             pieces[int(column)] = _pieces(cells, j, begin, end, low, high)
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(compiled.leaf_start))
-    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value, missing)
+    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value.copy(), missing)
     return _split(boxes, pieces) if pieces else boxes
 
 

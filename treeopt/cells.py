@@ -112,10 +112,10 @@ def build_cells(ensemble: Ensemble) -> Cells:
     for j, nodes in enumerate(groups):
         threshold = ensemble.threshold[nodes]
         zero = ensemble.zero_missing[nodes]
-        finite = threshold[np.isfinite(threshold)]
-        cuts = np.unique(np.append(finite, ZERO_CUTS) if zero.any() else finite)
-        all_cuts.append(cuts)
+        cuts = np.unique(np.append(threshold, ZERO_CUTS) if zero.any() else threshold)
         # A threshold of +inf parts missing from the rest: its rank is that of the last real cell.
+        cuts = cuts[cuts < np.inf]
+        all_cuts.append(cuts)
         node_rank[nodes] = np.searchsorted(cuts, threshold)
         kind = 2 * zero + ensemble.default_left[nodes]
         for k in np.unique(kind):

@@ -292,13 +292,17 @@ def _in_parts(
 
 def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
     """Return the bucket table of one feature: its starts, and the origin and scale of the grid."""
-    n = 1 << (2 * cuts.size).bit_length() if cuts.size > 1 else 1
-    origin = float(cuts[0]) if cuts.size else 0.0
-    with np.errstate(over="ignore", divide="ignore"):
-        scale = float(np.float64(n) / (cuts[-1] - cuts[0])) if cuts.size > 1 else 0.0
-    if not np.isfinite(scale) or scale == 0.0:
+    n = 1 << (2 * cuts.size).bit_length()
+    origin, scale = 0.0, 0.0
+    if cuts.size > 1:
+        origin = float(cuts[0])
+        with np.errstate(over="ignore", divide="ignore"):
+            scale = float(n / (cuts[-1] - cuts[0]))
+    if not 0 < scale < np.inf:
         n, scale = 1, 0.0
-    at = np.clip((cuts - origin) * scale, 0, n - 1).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        at = np.nan_to_num((cuts - origin) * scale, nan=0.0)
+    at = np.clip(at, 0, n - 1).astype(np.int64)
     starts = np.searchsorted(at, np.arange(n + 1)).astype(np.int32)
     starts[-1] = cuts.size
     return starts, (origin, scale)

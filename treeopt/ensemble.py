@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeopt.errors import InputError, ModelFormatError
-from treeopt.inputs import as_matrix
+from treeopt.inputs import as_matrix, spelled
 
 if TYPE_CHECKING:
     from treeopt.boxes import LeafBoxes
@@ -205,8 +205,8 @@ class Ensemble:
         """Return the column of a feature given by name or index."""
         if isinstance(feature, str):
             names: Sequence[str] = self.feature_names or ()
-            if feature in names:
-                return names.index(feature)
+            if spelled(feature, names) in names:
+                return names.index(spelled(feature, names))
             known = ", ".join(map(repr, names)) or "none, the model was trained without names"
             raise InputError(f"feature {feature!r} is unknown. Names: {known}.")
         index = int(feature)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +27,7 @@ def as_matrix(
     names : sequence of str or None
         Their names, where the model has them.
     dtype : dtype
-        The model's input dtype. Integers are cast to it directly, as the libraries do; float32 and
-        float64 are left as they are.
+        The model's input dtype.
     name : str
         How messages call the argument.
 
@@ -38,10 +37,16 @@ def as_matrix(
         If a column is missing, unknown or not numeric, or the width is wrong.
     """
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        X = _frame_to_array(X, n_features, names, name)
+        X = _frame_to_array(X, names, name)
+        X = X if X.dtype.kind not in "iub" else X.astype(dtype)
     elif hasattr(X, "toarray"):
         raise InputError(f"{name} is a sparse matrix. Pass {name}.toarray().")
-    matrix = np.asarray(X)
+    try:
+        matrix = np.asarray(X)
+    except ValueError as error:
+        raise InputError(
+            f"{name} is not a matrix: {error}. Give every row the same length."
+        ) from None
     if matrix.dtype.kind not in "fiub":
         raise InputError(
             f"{name} holds values of type {matrix.dtype}: numbers are needed. "
@@ -57,42 +62,45 @@ def as_matrix(
         )
     if matrix.shape[0] == 0:
         raise InputError(f"{name} has no rows. Pass at least one.")
-    wanted = matrix.dtype if matrix.dtype in (np.float32, np.float64) else dtype
-    return np.ascontiguousarray(matrix, wanted)
+    # All three libraries cast an array that is not float32 or float64 to float32.
+    is_float = matrix.dtype in (np.float32, np.float64)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(matrix, matrix.dtype if is_float else np.float32)
 
 
-def _frame_to_array(X: Any, n_features: int, names: Sequence[str] | None, name: str) -> Array:
-    given = [str(c) for c in X.columns]
-    if len(set(given)) != len(given):
-        twice = sorted({c for c in given if given.count(c) > 1})
-        raise InputError(f"{name} has several columns called {_listed(twice)}. Rename them.")
+def spelled(name: str, names: Container[str]) -> str:
+    """Return a column's name as the model spells it: LightGBM writes ``_`` for a blank."""
+    return name if name in names else name.replace(" ", "_")
+
+
+def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
+    """Return the values of a data frame, its columns in the model's order."""
+    known = set(names or ())
+    given = {spelled(str(c), known): c for c in X.columns}
+    if len(given) != len(X.columns):
+        raise InputError(f"{name} has several columns of the same name. Rename or drop them.")
     if names is not None:
         missing = [c for c in names if c not in given]
-        unknown = [c for c in given if c not in names]
+        unknown = [c for c in given if c not in known]
         if missing or unknown:
             parts = [f"lacks {_listed(missing)}"] if missing else []
-            parts += [f"has unknown {_listed(unknown)}"] if unknown else []
+            parts += [f"has the unknown {_listed(unknown)}"] if unknown else []
             raise InputError(
                 f"{name} {' and '.join(parts)}. Pass exactly the columns that the model was "
                 f"trained on: {_listed(names)}."
             )
-        X = X[[X.columns[given.index(c)] for c in names]]
+        X = X[[given[c] for c in names]]
+    if not hasattr(X, "iloc"):
+        return np.asarray(X.to_numpy())
     for column, kind in zip(X.columns, X.dtypes, strict=True):
         if getattr(kind, "kind", "O") not in "fiub":
             raise InputError(
                 f"column {str(column)!r} of {name} has type {kind}: numbers are needed. "
                 "Encode it as the model was trained on."
             )
-    return _numbers(X)
-
-
-def _numbers(X: Any) -> Array:
-    """Return the frame's values in one dtype that loses nothing (nullable columns: NaN)."""
-    if any(not isinstance(kind, np.dtype) for kind in X.dtypes):
-        values: Array = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        values = X.to_numpy()
-    return values
+    if all(isinstance(kind, np.dtype) for kind in X.dtypes):
+        return np.asarray(X)
+    return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _listed(names: Sequence[str]) -> str:

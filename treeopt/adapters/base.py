@@ -8,7 +8,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import InputError, UnsupportedModelError
+from treeopt.errors import (
+    InputError,
+    ModelFormatError,
+    UnfittedModelError,
+    UnsupportedModelError,
+)
 
 
 class Tree(NamedTuple):
@@ -59,6 +64,31 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
     )
 
 
+def in_order(tree: Tree) -> Tree:
+    """Renumber the nodes so that children follow their parent, without those no path reaches.
+
+    XGBoost keeps pruned nodes in its arrays.
+    """
+    levels = [np.zeros(1, np.int64)]
+    reached = 0
+    while levels[-1].size:
+        reached += levels[-1].size
+        if reached > tree.left.size:
+            raise ModelFormatError("a tree's nodes are reached twice: its arrays are damaged.")
+        inner = levels[-1][tree.left[levels[-1]] >= 0]
+        levels.append(np.column_stack([tree.left[inner], tree.right[inner]]).ravel())
+    order = np.concatenate(levels)
+    if np.array_equal(order, np.arange(tree.left.size)):
+        return tree
+    number = np.full(tree.left.size, -1)
+    number[order] = np.arange(order.size)
+    kept = Tree(*(a[order] for a in tree[:6]))
+    leaf = kept.left < 0
+    return kept._replace(
+        left=np.where(leaf, -1, number[kept.left]), right=np.where(leaf, -1, number[kept.right])
+    )
+
+
 def round_down(threshold: Array) -> Array:
     """Return the largest float32 not above each float64.
 
@@ -79,7 +109,7 @@ def normalised(importances: Any) -> Array:
     return shares
 
 
-def choose_output(class_index: int | None, n_outputs: int, source: str) -> int:
+def choose_output(class_index: Any, n_outputs: int, source: str) -> int:
     """Return the output to use; with several, the user has to say which."""
     if class_index is None:
         if n_outputs > 1:
@@ -88,9 +118,9 @@ def choose_output(class_index: int | None, n_outputs: int, source: str) -> int:
                 f"Pass class_index=0..{n_outputs - 1}."
             )
         return 0
-    if not 0 <= class_index < n_outputs:
+    if not isinstance(class_index, int | np.integer) or not 0 <= class_index < n_outputs:
         raise InputError(
-            f"class_index is {class_index}, but {source} has {n_outputs} output"
+            f"class_index is {class_index!r}, but {source} has {n_outputs} output"
             f"{'s' if n_outputs > 1 else ''}. Pass a number in 0..{n_outputs - 1}."
         )
     return int(class_index)
@@ -115,3 +145,9 @@ def refuse_proba(source: str, output: str) -> None:
             f"output is 'proba', but {source} is a regressor: it has no probabilities. "
             "Pass output='auto'."
         )
+
+
+def need_fitted(source: str, fitted: bool, remedy: str = "Call fit first.") -> None:
+    """Refuse a model that has not been fitted."""
+    if not fitted:
+        raise UnfittedModelError(f"model is a {source} that has not been fitted. {remedy}")

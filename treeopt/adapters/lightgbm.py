@@ -15,13 +15,15 @@ from treeopt.adapters.base import (
     Tree,
     assemble,
     choose_output,
+    need_fitted,
     normalised,
     pick_output,
     refuse,
     refuse_proba,
 )
+from treeopt.cells import ZERO_CUTS
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import ModelFormatError, UnfittedModelError
+from treeopt.errors import ModelFormatError
 
 IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "custom")
 """Objectives whose prediction is the sum of the trees itself."""
@@ -36,8 +38,7 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
 
     source = type(model).__name__
     if isinstance(model, lgb.LGBMRegressor):
-        if not model.__sklearn_is_fitted__():
-            raise UnfittedModelError(f"model is a {source} that has not been fitted.")
+        need_fitted(source, model.__sklearn_is_fitted__())
         refuse_proba(source, output)
         booster, importances = model.booster_, model.feature_importances_
     elif isinstance(model, lgb.Booster):
@@ -56,6 +57,8 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
     if not trees:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     names = tuple(booster.feature_name())
+    # A random forest's raw score is the sum of its trees, its prediction their mean.
+    averaged = "average_output" in header and output != "raw"
     automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
     return assemble(
         trees,
@@ -63,7 +66,7 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
         feature_names=None if automatic else names,
         importances=normalised(importances),
         input_dtype=np.dtype(np.float64),
-        divisor=float(len(trees)) if "average_output" in header else 1.0,
+        divisor=float(len(trees)) if averaged else 1.0,
         source=source,
     )
 
@@ -94,7 +97,9 @@ def _check_kind(source: str, header: dict[str, str], output: str) -> None:
     objective, *options = header.get("objective", "custom").split()
     if output == "raw":
         return
-    if objective not in IDENTITY or "sqrt" in options:
+    if objective in IDENTITY and "sqrt" not in options:
+        refuse_proba(f"{source} with objective {objective!r}", output)
+    else:
         refuse(
             f"{source} with objective {' '.join([objective, *options])!r} and output={output!r}",
             "its prediction is a transformed sum",
@@ -123,7 +128,7 @@ def _tree(block: dict[str, str]) -> Tree:
             "Train without categorical_feature on encoded columns.",
         )
     inner = n_leaves - 1
-    threshold = _numbers(block, "threshold", np.float64)
+    threshold = _outside_zero(_numbers(block, "threshold", np.float64))
     missing = decision >> 2
     # Without a missing type, NaN is read as 0.
     default_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & DEFAULT_LEFT)
@@ -137,6 +142,17 @@ def _tree(block: dict[str, str]) -> Tree:
         default_left=np.append(default_left.astype(bool), leaf > 0),
         zero_missing=np.append(missing == MISSING_ZERO, leaf > 0),
     )
+
+
+def _outside_zero(threshold: Array) -> Array:
+    """Move thresholds inside LightGBM's zero to its edge.
+
+    Before anything else LightGBM reads every input within the limit as 0. So a threshold from 0 up
+    to the limit parts zero from what is above it, and one below 0 parts it from what is below.
+    """
+    below, above = ZERO_CUTS
+    threshold = np.where((threshold >= 0) & (threshold < above), above, threshold)
+    return np.where((below < threshold) & (threshold < 0), below, threshold)
 
 
 def _children(block: dict[str, str], key: str, inner: int) -> Array:

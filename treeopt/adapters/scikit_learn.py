@@ -17,6 +17,7 @@ from treeopt.adapters.base import (
     Tree,
     assemble,
     choose_output,
+    need_fitted,
     normalised,
     pick_output,
     refuse,
@@ -24,7 +25,12 @@ from treeopt.adapters.base import (
     round_down,
 )
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import UnfittedModelError
+
+WHY_NOT = {
+    "AdaBoostRegressor": "it predicts a weighted median of its trees, which is not a sum",
+    "AdaBoostClassifier": "only regressors are read",
+}
+"""Reasons for models that a user might expect to fit."""
 
 
 def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
@@ -35,23 +41,23 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
 
     source = type(model).__name__
     if isinstance(model, DecisionTreeRegressor):
-        _need_fitted(model, "tree_")
+        need_fitted(source, hasattr(model, "tree_"))
         refuse_proba(source, output)
         # Adding to -0.0 leaves every value as it is, the sign of zero included.
         return _averaged(model, [model], class_index, base=-0.0)
     if isinstance(model, ForestRegressor):
-        _need_fitted(model, "estimators_")
+        need_fitted(source, hasattr(model, "estimators_"))
         refuse_proba(source, output)
         return _averaged(model, model.estimators_, class_index, base=0.0)
     if isinstance(model, GradientBoostingRegressor):
-        _need_fitted(model, "estimators_")
+        need_fitted(source, hasattr(model, "estimators_"))
         refuse_proba(source, output)
         return _boosted(model, class_index)
     if isinstance(model, type):
         refuse(f"the class {model.__name__}", "it is not a fitted model", "Pass an instance.")
     refuse(
         source,
-        "it is not one of the known tree regressors",
+        WHY_NOT.get(source, "it is not one of the known tree regressors"),
         "Supported are DecisionTree, ExtraTree, RandomForest, ExtraTrees and GradientBoosting "
         "regressors.",
     )
@@ -130,10 +136,3 @@ def _common(model: Any) -> dict[str, Any]:
         "accepts_inf": False,
         "source": type(model).__name__,
     }
-
-
-def _need_fitted(model: Any, attribute: str) -> None:
-    if not hasattr(model, attribute):
-        raise UnfittedModelError(
-            f"model is a {type(model).__name__} that has not been fitted. Call fit first."
-        )

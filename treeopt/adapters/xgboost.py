@@ -17,13 +17,15 @@ from treeopt.adapters.base import (
     Tree,
     assemble,
     choose_output,
+    in_order,
+    need_fitted,
     normalised,
     pick_output,
     refuse,
     refuse_proba,
 )
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import ModelFormatError, UnfittedModelError
+from treeopt.errors import ModelFormatError
 
 IDENTITY = (
     "reg:squarederror",
@@ -35,6 +37,13 @@ IDENTITY = (
 )
 """Objectives whose prediction is the sum of the trees itself."""
 
+LOGISTIC = ("reg:logistic", "binary:logistic")
+LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+"""Objectives whose base score is a probability, or a positive mean."""
+
+BELOW_ALL_FINITE = float(np.nextafter(-np.float64(np.finfo(np.float32).max), -np.inf))
+"""A cut that only -inf, as a float32, does not exceed."""
+
 
 def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
     """Convert an XGBoost regressor or Booster; see `treeopt.from_model`."""
@@ -42,13 +51,13 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
 
     source = type(model).__name__
     if isinstance(model, xgb.XGBRegressor):
-        if not model.__sklearn_is_fitted__():
-            raise UnfittedModelError(f"model is a {source} that has not been fitted.")
+        need_fitted(source, model.__sklearn_is_fitted__())
         refuse_proba(source, output)
         booster, missing = model.get_booster(), model.missing
         last = _best_iteration(booster)
         importances = None if booster_name(booster) != "gbtree" else model.feature_importances_
     elif isinstance(model, xgb.Booster):
+        need_fitted(source, _is_trained(model), "Train it with xgboost.train.")
         booster, missing, last, importances = model, np.nan, None, None
     else:
         refuse(
@@ -95,7 +104,9 @@ def _convert(
         why = "its trees are weighted" if kind == "dart" else "it is a linear model, not trees"
         refuse(f"{source} with booster={kind!r}", why, "Train with booster='gbtree'.")
     objective = learner["objective"]["name"]
-    if output != "raw" and objective not in IDENTITY:
+    if objective in IDENTITY:
+        refuse_proba(f"{source} with objective {objective!r}", output)
+    elif output != "raw":
         refuse(
             f"{source} with objective {objective!r} and output={output!r}",
             "its prediction is a transformed sum",
@@ -121,7 +132,7 @@ def _convert(
         feature_names=None if names is None else tuple(names),
         importances=normalised(_gain(booster, n_features) if importances is None else importances),
         input_dtype=np.dtype(np.float32),
-        base=_base_score(parameters["base_score"], k),
+        base=_base_margin(parameters["base_score"], k, objective),
         missing_value=float(np.float32(missing)),
         source=source,
     )
@@ -143,20 +154,48 @@ def _tree(tree: dict[str, Any], k: int) -> Tree:
         weights = np.array(tree["leaf_weights"], np.float32)
         weights = weights.reshape(-1, int(tree["tree_param"]["size_leaf_vector"]))
         value = np.where(left < 0, weights[np.where(left < 0, right, 0), k], np.float32(0))
-    return Tree(
-        feature=np.array(tree["split_indices"], np.int32),
-        threshold=np.nextafter(threshold, np.float32(-np.inf)),
-        left=left,
-        right=right,
-        value=value,
-        default_left=np.array(tree["default_left"], bool),
+    with np.errstate(over="ignore"):
+        cut = np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64)
+    cut[np.isneginf(cut)] = BELOW_ALL_FINITE
+    # No number is below -inf. With the children swapped, no number is above +inf.
+    swap = np.isneginf(threshold) & (left >= 0)
+    default_left = np.array(tree["default_left"], bool)
+    return in_order(
+        Tree(
+            feature=np.array(tree["split_indices"], np.int32),
+            threshold=np.where(swap, np.inf, cut),
+            left=np.where(swap, right, left),
+            right=np.where(swap, left, right),
+            value=value,
+            default_left=default_left ^ swap,
+        )
     )
 
 
-def _base_score(text: str, k: int) -> float:
-    """Return the base score of one output; a string, since version 3 the one of a list."""
+def _base_margin(text: str, k: int, objective: str) -> float:
+    """Return where the sum of one output starts.
+
+    The base score is a string, since version 3 the one of a list, and in the unit of the
+    prediction; it is taken back through the objective's link in float32, as XGBoost does.
+    """
     scores = [float(s) for s in text.strip("[]").split(",")]
-    return float(np.float32(scores[k if len(scores) > 1 else 0]))
+    score = np.float32(scores[k if len(scores) > 1 else 0])
+    if objective in LOGISTIC:
+        odds = np.float32(1) / score - np.float32(1)
+        return float(-np.float32(np.log(np.float64(odds))))
+    if objective in LOG:
+        return float(np.float32(np.log(np.float64(score))))
+    return float(score)
+
+
+def _is_trained(booster: Any) -> bool:
+    """Tell whether a Booster holds a model: an empty one has nothing to save."""
+    import xgboost as xgb
+
+    try:
+        return int(booster.num_boosted_rounds()) > 0
+    except xgb.core.XGBoostError:
+        return False
 
 
 def _best_iteration(booster: Any) -> int | None:
