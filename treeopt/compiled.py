@@ -32,6 +32,9 @@ MAX_MASK_WIDTH = 512
 MASK_ROW_BYTES = 128
 """Rows of masks are a multiple of this: the compiler's vector loops have no rest to finish."""
 
+KEY_BYTES = 4 * 2**20
+"""Memory for the keys of the rows that pass through one tree of a large model."""
+
 ROWS_PER_THREAD = 256
 """Fewer rows than this are not worth a thread of their own."""
 
@@ -203,15 +206,15 @@ class Compiled:
         return masks
 
     @cached_property
-    def leaf_end(self) -> Array:
-        """Last ordered cell ``[feature, tree, leaf]`` of each leaf, -1 if it holds no number."""
+    def leaf_stop(self) -> Array:
+        """The cell after each leaf, ``[feature, tree, leaf]``; 0 if the leaf holds no number."""
         begin, end = self.cell_ranges
         sizes = np.diff(self.leaf_start)
         inside = np.arange(int(sizes.max())) < sizes[:, None]
-        ends = np.full((self.cells.columns.size, *inside.shape), -1, np.int32)
+        stops = np.zeros((self.cells.columns.size, *inside.shape), np.int32)
         for j in range(self.cells.columns.size):
-            ends[j][inside] = np.where(begin[j] <= end[j], end[j], -1)
-        return ends
+            stops[j][inside] = np.where(begin[j] <= end[j], end[j] + 1, 0)
+        return stops
 
     @cached_property
     def key_ranges(self) -> tuple[Array, Array]:
@@ -239,11 +242,15 @@ class Compiled:
 
     @cached_property
     def block(self) -> int:
-        """Rows that pass through one tree before the next is fetched.
+        """Rows that pass through one tree before the next is fetched, a multiple of eight.
 
-        Few while the whole model fits a processor's cache, many when each tree is fetched anew.
+        Few while the whole model fits a processor's cache. Many when each tree has to be fetched
+        anew, as long as their keys do not crowd it out.
         """
-        return 256 if self._ensemble.n_nodes < 2**17 else 4096
+        if self._ensemble.n_nodes < 2**17:
+            return 1024
+        bytes_per_row = 4 * int(self.cells.slot_start[-1])
+        return max(1024, min(2**15, KEY_BYTES // bytes_per_row // walk.LANES * walk.LANES))
 
     @cached_property
     def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:

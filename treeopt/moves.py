@@ -60,6 +60,7 @@ class Walker:
         self._state = (
             np.empty(shape, np.int32),
             np.empty(shape, np.int32),
+            np.empty((2, shape[0]), np.int32),
             np.empty((ensemble.n_trees, compiled.depth), np.int32),
             np.empty(ensemble.n_trees, np.int32),
             np.empty(ensemble.n_trees, dtype),
@@ -131,24 +132,24 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     marks = np.zeros(cuts.size // 64 + 1, np.uint64)
     for cell in range(first - 1, last + 1) if first <= last else ():
         marks[cell // 64] |= np.uint64(1 << cell % 64)
+    start, stop, add = _steps(ensemble, point, j)
     end = np.empty(cuts.size + 1, np.int64)
     value = np.empty(cuts.size + 1, ensemble.value.dtype)
-    start, stop, add = _steps(ensemble, point, j)
     n_trees = ensemble.n_trees
     counts = np.empty(marks.size, np.int64)
-    n = kernels.mark_pieces(cuts.size, n_trees, start, stop, marks, counts, end)
+    n = kernels.mark_pieces(cuts.size + 1, n_trees, start, stop, marks, counts, end)
     kernels.add_in_order(n, n_trees, start, stop, add, compiled.numbers, value)
-    end, value = end[:n], value[:n]
-    special = (first <= end) & (end <= last)
+    last_cell, value = end[:n] - 1, value[:n]
+    special = (first <= last_cell) & (last_cell <= last)
     if special.any():
         rows = np.repeat(point[None, :], np.count_nonzero(special), axis=0)
-        rows[:, column] = upper[end[special]]
+        rows[:, column] = upper[last_cell[special]]
         value[special] = ensemble.predict(rows)
-    return Line(upper[end], value)
+    return Line(upper[last_cell], value)
 
 
 def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Array]:
-    """Return each tree's steps along feature ``j``: where they begin, their ends and values."""
+    """Return each tree's steps along feature ``j``: where they begin, their stops and values."""
     compiled, cells = ensemble.compiled, ensemble.compiled.cells
     steps = (
         np.empty(ensemble.n_trees + 1, np.int64),
@@ -168,7 +169,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
             features,
             table,
             leaf_value,
-            compiled.leaf_end[j],
+            compiled.leaf_stop[j],
             all_leaves,
             np.empty(at.size + 1, np.int64),
             np.empty_like(all_leaves),
@@ -177,8 +178,9 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
         return steps
     depth = compiled.depth + 1
     kernels.steps_by_walk(
-        cells.slot_feature == j,
-        cells.cuts_of(j).size,
+        cells.slot_start[j],
+        cells.slot_start[j + 1],
+        cells.cuts_of(j).size + 1,
         _keys(ensemble, point),
         *compiled.nodes,
         compiled.leaf_value,

@@ -1,8 +1,10 @@
 """Evaluation that follows a point: after a move of one coordinate, only some trees are walked.
 
 For every tree the walk remembers, per slot, between which keys it would take the same path. A move
-changes the keys of one feature's slots; a tree is walked again only if its range is left. The sum
-is redone from the first tree that changed, in order, so it stays bit-equal to a full evaluation.
+changes the keys of one feature's slots; a tree is walked again only if its range is left. Most
+small moves leave no range: they stay inside the safe range of the slot, which no tree's range is
+smaller than. The sum is redone from the first tree that changed, in order, so it stays bit-equal
+to a full evaluation.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 from treeopt.kernels.walk import LANES
 
-TOP = np.iinfo(np.int32).max
-CHUNK = 16
+TOP = np.int32(np.iinfo(np.int32).max)
 
 
 @inlined
@@ -30,6 +31,7 @@ def enter(
     leaf_value: Any,
     low: Any,
     high: Any,
+    safe: Any,
     path: Any,
     depth: Any,
     value: Any,
@@ -48,9 +50,11 @@ def enter(
         child = (word >> child_shift) & child_mask
         if key > rank:
             low[slot, t] = max(low[slot, t], rank + np.int32(1))
+            safe[0, slot] = max(safe[0, slot], rank + np.int32(1))
             child += np.uint64(1)
         else:
             high[slot, t] = min(high[slot, t], rank)
+            safe[1, slot] = min(safe[1, slot], rank)
         path[t, k] = slot
         k += 1
         word = words[child]
@@ -77,6 +81,7 @@ def start(
     numbers: Any,
     low: Any,
     high: Any,
+    safe: Any,
     path: Any,
     depth: Any,
     value: Any,
@@ -85,9 +90,11 @@ def start(
     """Walk every tree for the first time."""
     low[:] = 0
     high[:] = TOP
+    safe[0] = 0
+    safe[1] = TOP
     depth[:] = 0
     for t in range(roots.size):
-        enter(t, keys, words, roots, bits, leaf_value, low, high, path, depth, value)
+        enter(t, keys, words, roots, bits, leaf_value, low, high, safe, path, depth, value)
     sums[0] = numbers[BASE]
     add_up(0, value, sums)
 
@@ -106,6 +113,7 @@ def move(
     leaf_value: Any,
     low: Any,
     high: Any,
+    safe: Any,
     path: Any,
     depth: Any,
     value: Any,
@@ -113,28 +121,22 @@ def move(
 ) -> None:
     """Move one feature to another cell and bring the running sums up to date."""
     n_trees = roots.size
-    moved = False
     for s in range(first_slot, end_slot):
-        new = np.uint32(key_of(cell, s, slot_table, lut))
-        moved |= keys[s * LANES] != new
-        keys[s * LANES] = new
+        keys[s * LANES] = key_of(cell, s, slot_table, lut)
     changed = n_trees
-    if not moved:
-        end_slot = first_slot
     for s in range(first_slot, end_slot):
         key = np.int32(keys[s * LANES])
-        lows, highs = low[s], high[s]
-        for begin in range(0, n_trees, CHUNK):
-            end = min(begin + CHUNK, n_trees)
-            left = False
-            for t in range(begin, end):
-                left |= (key < lows[t]) | (key > highs[t])
-            if not left:
-                continue
-            for t in range(begin, end):
-                if key < lows[t] or key > highs[t]:
-                    enter(t, keys, words, roots, bits, leaf_value, low, high, path, depth, value)
-                    changed = min(changed, t)
+        if safe[0, s] <= key <= safe[1, s]:
+            continue
+        for t in range(n_trees):
+            if key < low[s, t] or key > high[s, t]:
+                enter(t, keys, words, roots, bits, leaf_value, low, high, safe, path, depth, value)
+                changed = min(changed, t)
+        largest_low, least_high = np.int32(0), TOP
+        for t in range(n_trees):
+            largest_low = max(largest_low, low[s, t])
+            least_high = min(least_high, high[s, t])
+        safe[0, s], safe[1, s] = largest_low, least_high
     if changed < n_trees:
         add_up(changed, value, sums)
 
@@ -156,6 +158,7 @@ def run(
     keys: Any,
     low: Any,
     high: Any,
+    safe: Any,
     path: Any,
     depth: Any,
     value: Any,
@@ -190,6 +193,7 @@ def run(
                 leaf_value,
                 low,
                 high,
+                safe,
                 path,
                 depth,
                 value,
