@@ -45,50 +45,72 @@ def one_by_one(kernel: Any, X: Any, arguments: Any, out: Any) -> None:
 
 @njit(nogil=True)
 def lines_by_masks(
-    add: Any, X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, out: Any
+    add: Any,
+    by_pieces: Any,
+    X: Any,
+    which: Any,
+    encoder: Any,
+    model: Any,
+    by_feature: Any,
+    room: Any,
+    out: Any,
 ) -> None:
     """Compute the line through ``X[q]`` along feature ``which[q]`` for every ``q``."""
     features, grid, cuts, buckets, numbers = encoder
     table, leaf_value, all_leaves = model
-    last, leaf_end = by_feature
+    n_cells, leaf_stop = by_feature
     (cells, rows, reach), (start, stop, step_value) = room
     marks, counts, end, value, pieces = out
     n_trees = start.size - 1
     for q in range(which.size):
         j = which[q]
-        k = last[j] // 64 + 1
+        k = (n_cells[j] + 63) // 64
         encode_row(X[q], features, grid, cuts, buckets, numbers, cells)
         steps_by_masks(
-            *(j, cells, features, table, leaf_value, leaf_end[j], all_leaves),
+            *(j, cells, features, table, leaf_value, leaf_stop[j], all_leaves),
             *(rows, reach, start, stop, step_value),
         )
-        n = mark_pieces(last[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        if by_pieces:
+            n = mark_pieces(n_cells[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        else:
+            n = n_cells[j]
         add(n, n_trees, start, stop, step_value, numbers, value)
         pieces[q] = n
 
 
 @njit(nogil=True)
 def lines_by_walk(
-    add: Any, X: Any, which: Any, encoder: Any, model: Any, by_feature: Any, room: Any, out: Any
+    add: Any,
+    by_pieces: Any,
+    X: Any,
+    which: Any,
+    encoder: Any,
+    model: Any,
+    by_feature: Any,
+    room: Any,
+    out: Any,
 ) -> None:
     """Do as `lines_by_masks` does, where trees are too large for masks."""
     features, grid, cuts, buckets, numbers = encoder
     (slot_start, slot_table, lut), (words, roots, bits, leaf_value) = model
-    last, on_line = by_feature
-    (keys, stack, stack_end), (start, stop, step_value) = room
+    n_cells = by_feature
+    (keys, stack, stack_stop), (start, stop, step_value) = room
     marks, counts, end, value, pieces = out
     n_trees = start.size - 1
     for q in range(which.size):
         j = which[q]
-        k = last[j] // 64 + 1
+        k = (n_cells[j] + 63) // 64
         encode_lane(
             X[q], features, grid, cuts, buckets, numbers, slot_start, slot_table, lut, keys, 0
         )
         steps_by_walk(
-            *(on_line[j], last[j], keys, words, roots, bits, leaf_value),
-            *(stack, stack_end, start, stop, step_value),
+            *(slot_start[j], slot_start[j + 1], n_cells[j], keys, words, roots, bits, leaf_value),
+            *(stack, stack_stop, start, stop, step_value),
         )
-        n = mark_pieces(last[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        if by_pieces:
+            n = mark_pieces(n_cells[j], n_trees, start, stop, marks[:k], counts[:k], end)
+        else:
+            n = n_cells[j]
         add(n, n_trees, start, stop, step_value, numbers, value)
         pieces[q] = n
 
@@ -103,8 +125,8 @@ class Lines:
 
     def __post_init__(self) -> None:
         e, compiled, cells = self.ensemble, self.ensemble.compiled, self.ensemble.compiled.cells
-        last, integers = np.diff(cells.cut_start), partial(np.empty, dtype=np.int64)
-        special = map(compiled.special_cells, range(last.size))
+        n_cells, integers = np.diff(cells.cut_start) + 1, partial(np.empty, dtype=np.int64)
+        special = map(compiled.special_cells, range(n_cells.size))
         assert all(first > end for first, end in special), "the driver has no cells out of order"
         stop, step_value = (
             np.empty(e.n_leaves + 1, np.int32),
@@ -114,30 +136,33 @@ class Lines:
         self.by_masks = compiled.mask_dtype is not None
         if self.by_masks:
             self.model: Any = (*compiled.masks, compiled.all_leaves)
-            self.by_feature = (last, compiled.leaf_end)
-            rows = (integers(last.size), integers(last.size + 1))
+            self.by_feature: Any = (n_cells, compiled.leaf_stop)
+            rows = (integers(n_cells.size), integers(n_cells.size + 1))
             self.room: Any = ((*rows, np.empty_like(compiled.all_leaves)), steps)
         else:
             slots = (cells.slot_start, cells.slot_table, cells.lut)
             self.model = (slots, (*compiled.nodes, compiled.leaf_value))
-            self.by_feature = (last, np.array([cells.slot_feature == j for j in range(last.size)]))
+            self.by_feature = n_cells
             keys = np.zeros(int(cells.slot_start[-1]) * LANES, np.uint32)
             depth = compiled.depth + 1
             self.room = ((keys, np.empty(depth, np.uint64), integers(depth)), steps)
-        n_words = int(last.max()) // 64 + 1
+        most = int(n_cells.max())
+        n_words = (most + 63) // 64
         self.marks = (
             np.zeros(n_words, np.uint64),
             integers(n_words),
-            integers(int(last.max()) + 2),
+            integers(most + 1),
         )
 
-    def run(self, add: Any, dtype: Any, queries: slice) -> tuple[Array, Array]:
-        """Compute lines; return their numbers of pieces, and the values of the last one."""
+    def run(
+        self, add: Any, dtype: Any, queries: slice, by_pieces: bool = True
+    ) -> tuple[Array, Array]:
+        """Compute lines; return their numbers of pieces (or cells), and the last one's values."""
         X, which = self.X[queries], self.which[queries]
         value, pieces = np.empty(self.marks[-1].size, dtype), np.empty(which.size, np.int64)
         driver = lines_by_masks if self.by_masks else lines_by_walk
         encoder, out = self.ensemble.compiled.encoder, (*self.marks, value, pieces)
-        driver(add, X, which, encoder, self.model, self.by_feature, self.room, out)
+        driver(add, by_pieces, X, which, encoder, self.model, self.by_feature, self.room, out)
         return pieces, value[: pieces[-1]]
 
 
@@ -209,14 +234,18 @@ def line_tasks(
     columns = ensemble.compiled.cells.columns
     lines = Lines(ensemble, X[:N_LINES], rng.integers(columns.size, size=N_LINES))
     exact = partial(lines.run, add_in_order, ensemble.value.dtype)
-    rounded = partial(lines.run, add_differences, np.float64)
+    # Few cells are summed one by one; of many only the pieces between steps.
+    few = int(ensemble.compiled.cells.n_cells.max()) <= 1024
+    rounded = partial(lines.run, add_differences, np.float64, by_pieces=not few)
     checked: list[Array] = []
     for q in range(N_CHECKED):
         points, values = pieces_of(ensemble, X[q], int(columns[lines.which[q]]))
         one = slice(q, q + 1)
         assert np.array_equal(values, ensemble.predict(points)), "a line differs from predict"
         assert np.array_equal(values, exact(one)[1]), "the compiled line differs"
-        assert np.allclose(values, rounded(one)[1], rtol=1e-5), "the rounded line is far off"
+        last_cells = lines.marks[-1][: values.size] - 1
+        close = rounded(one)[1][last_cells] if few else rounded(one)[1]
+        assert np.allclose(values, close, rtol=1e-5), "the rounded line is far off"
         checked.append(points.astype(ensemble.input_dtype))
     n_points = sum(len(points) for points in checked)
     every = slice(None)

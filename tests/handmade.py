@@ -11,9 +11,10 @@ import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from tests.models import Case, dataset
-from tests.rows import ZERO
+from tests.rows import MAX32, ZERO
 
 NONE, AS_ZERO, AS_NAN = 0, 1, 2
 """LightGBM's missing types."""
@@ -31,6 +32,19 @@ AROUND_ZERO = {
     "above": 1.5,
 }
 """Thresholds in and around what LightGBM takes for zero."""
+
+EXTREME = {
+    "the lowest float32": -MAX32,
+    "between float32 numbers": 0.1,
+    "below all subnormals": 1e-46,
+    "above all negative ones": -1e-46,
+    "a subnormal": 1e-45,
+    "at -0": -0.0,
+    "at 0": 0.0,
+    "the largest float32": MAX32,
+    "inf": np.inf,
+}
+"""Thresholds where float32 ends or has a gap."""
 
 
 class Split(NamedTuple):
@@ -95,6 +109,37 @@ def _tree_text(number: int, root: Split | float) -> str:
             fields[name] = [0] * len(splits)
     fields |= {"is_linear": [0], "shrinkage": [1]}
     return "\n".join(f"{k}={' '.join(map(str, v))}" for k, v in fields.items()) + "\n\n"
+
+
+@cache
+def _one_split(library: str) -> Any:
+    """Train a model of one split, for others to edit."""
+    X, y = [[0.0], [1.0]], [1.0, 2.0]
+    if library == "sklearn":
+        return DecisionTreeRegressor().fit(X, y)
+    params = {"max_depth": 1, "min_child_weight": 0, "lambda": 0, "eta": 1, "nthread": 1}
+    return json.loads(bytes(xgb.train(params, xgb.DMatrix(X, y), 1).save_raw("json")))
+
+
+def xgboost_split(threshold: float, default_left: bool) -> Case:
+    """One XGBoost split with the given threshold and default direction."""
+    content = copy.deepcopy(_one_split("xgboost"))
+    (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
+    tree["split_conditions"][0] = threshold
+    tree["default_left"][0] = int(default_left)
+    edited = xgb.Booster({"nthread": 1})
+    edited.load_model(bytearray(json.dumps(content).encode()))
+    return Case(edited, np.zeros((1, 1)))
+
+
+def sklearn_split(threshold: float, default_left: bool) -> Case:
+    """One scikit-learn split with the given threshold and direction of missing values."""
+    model = copy.deepcopy(_one_split("sklearn"))
+    state = copy.deepcopy(model.tree_.__getstate__())
+    state["nodes"]["threshold"][0] = threshold
+    state["nodes"]["missing_go_to_left"][0] = default_left
+    model.tree_.__setstate__(state)
+    return Case(model, np.zeros((1, 1)))
 
 
 @cache

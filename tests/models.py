@@ -121,6 +121,7 @@ DATA: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "-999": lambda rng: _sparse(rng.normal(size=(200, 4)), rng, -999.0),
     "only-missing": _only_missing,
     "integers": lambda rng: rng.integers(-5, 6, (200, 3)).astype(np.float64),
+    "tenths": lambda rng: np.round(rng.normal(size=(200, 3)), 1),
     "duplicates": lambda rng: np.round(rng.normal(size=(200, 3)) * 2) / 2,
     # Neighbouring float32 numbers: a threshold between two of them is none itself. scikit-learn
     # parts them only from 2 on, LightGBM merges float64 neighbours.

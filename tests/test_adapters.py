@@ -1,10 +1,13 @@
 """The adapter contract, for every library and every model of the tables."""
 
+import copy
+
 import numpy as np
 import pytest
 import xgboost as xgb
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import treeopt
 from tests.cases import LIBRARIES, LIGHTGBM, SKLEARN, XGBOOST, fitted
@@ -70,3 +73,16 @@ def test_forests_on_several_threads(forest):
     for _ in range(5):
         assert np.abs(threaded.own(rows) - ours).max() <= bound
     assert treeopt.check_conversion(threaded.model, X).different == 0
+
+
+@pytest.mark.parametrize("model", [DecisionTreeRegressor(), RandomForestRegressor(3)])
+def test_sign_of_zero(model):
+    """A tree returns its leaf, a forest adds it to 0: -0.0 comes out of the one only."""
+    case = Case(model.fit([[0.0], [1.0]], [0.0, 0.0]), np.zeros((1, 1)))
+    for member in getattr(model, "estimators_", [model]):
+        state = copy.deepcopy(member.tree_.__getstate__())
+        state["values"][:] = -0.0
+        member.tree_.__setstate__(state)
+    rows = np.array([[0.0], [1.0]])
+    assert np.signbit(case.own(rows)).all() == isinstance(model, DecisionTreeRegressor)
+    assert_same_bits(case.ensemble.predict(rows), case.own(rows), rows)

@@ -10,15 +10,18 @@ from tests.handmade import (
     AROUND_ZERO,
     AS_NAN,
     AS_ZERO,
+    EXTREME,
     NONE,
     Split,
     flipped_sklearn,
     flipped_xgboost,
     lightgbm_booster,
     random_lightgbm,
+    sklearn_split,
+    xgboost_split,
 )
 from tests.models import Case
-from tests.rows import SPECIAL, cast, neighbours
+from tests.rows import MAX32, SPECIAL, acceptable, cast, neighbours
 
 MISSING = {"none": NONE, "zero": AS_ZERO, "nan": AS_NAN}
 DIRECTIONS = {"left": True, "right": False}
@@ -28,6 +31,24 @@ def rows_around(thresholds: list[float]) -> np.ndarray:
     """Return one-column rows on and next to thresholds, special values, and a missing one."""
     around = neighbours(np.array(thresholds)).ravel()
     return np.array([*SPECIAL, *around, np.nan, -1.0, 1.0])[:, None]
+
+
+def assert_boxes(case, rows, own):
+    """Fail unless each row lies in one box per tree, and the boxes' values add up."""
+    ensemble = case.ensemble
+    boxes = ensemble.leaf_boxes()
+    inside = [boxes.containing(x) for x in cast(case, rows)]
+    assert all(boxes.tree[i].tolist() == list(range(ensemble.n_trees)) for i in inside)
+    sums = [own.dtype.type(ensemble.base) + boxes.value[i].sum() for i in inside]
+    assert_same_bits(np.array(sums), own, rows)
+
+
+def assert_line(case, rows, own):
+    """Fail unless the line has the value of every row that is a number."""
+    line = case.ensemble.line([0.5], 0)
+    numbers = ~np.isnan(rows[:, 0])
+    piece = np.searchsorted(line.upper, cast(case, rows[numbers, 0]))
+    assert_same_bits(line.value[piece], own[numbers], rows[numbers])
 
 
 @pytest.mark.parametrize("default_left", DIRECTIONS.values(), ids=DIRECTIONS)
@@ -58,23 +79,8 @@ class TestLightGBMSplit:
             case = Case(lightgbm_booster(trees, 1), np.zeros((1, 1)))
             own = case.own(rows)
             assert_same_bits(case.ensemble.predict(rows), own, rows)
-            self._assert_boxes(case, rows, own)
-            self._assert_line(case, rows, own)
-
-    @staticmethod
-    def _assert_boxes(case, rows, own):
-        boxes = case.ensemble.leaf_boxes()
-        inside = [boxes.containing(x) for x in cast(case, rows)]
-        trees = list(range(case.ensemble.n_trees))
-        assert all(boxes.tree[i].tolist() == trees for i in inside)
-        assert_same_bits(np.array([boxes.value[i].sum() for i in inside]), own, rows)
-
-    @staticmethod
-    def _assert_line(case, rows, own):
-        line = case.ensemble.line([0.5], 0)
-        numbers = ~np.isnan(rows[:, 0])
-        piece = np.searchsorted(line.upper, cast(case, rows[numbers, 0]))
-        assert_same_bits(line.value[piece], own[numbers], rows[numbers])
+            assert_boxes(case, rows, own)
+            assert_line(case, rows, own)
 
 
 @pytest.mark.parametrize("thresholds", [(-1.5e308, 1.5e308), (-1.7e308, 0.0, 1.7e308)])
@@ -85,6 +91,26 @@ def test_cuts_farther_apart_than_the_largest_float(thresholds):
     case = Case(lightgbm_booster([tree], 1), np.zeros((1, 1)))
     rows = rows_around(list(thresholds))
     assert_same_bits(case.ensemble.predict(rows), case.own(rows), rows)
+
+
+EXTREMES = {
+    **{("sklearn", name): (sklearn_split, value) for name, value in EXTREME.items()},
+    **{("xgboost", name): (xgboost_split, value) for name, value in EXTREME.items()},
+    ("xgboost", "-inf"): (xgboost_split, -np.inf),
+}
+
+
+@pytest.mark.parametrize("default_left", DIRECTIONS.values(), ids=DIRECTIONS)
+@pytest.mark.parametrize(("make", "threshold"), EXTREMES.values(), ids=map(", ".join, EXTREMES))
+def test_split_where_float32_ends(make, threshold, default_left):
+    case = make(threshold, default_left)
+    rows = acceptable(case, rows_around([threshold]))
+    own = case.own(rows)
+    assert np.unique(own).size == 2 or threshold in (-np.inf, np.inf, MAX32)
+    assert case.own(np.array([[np.nan]])) == (1.0 if default_left else 2.0)
+    assert_same_bits(case.ensemble.predict(rows), own, rows)
+    assert_boxes(case, rows, own)
+    assert_line(case, rows, own)
 
 
 class TestSeveralLevels(AdapterContract):

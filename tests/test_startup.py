@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter."""
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, **environment},
     )
 
@@ -61,3 +62,33 @@ ensemble.predict(X), ensemble.line(X[0], 0)
     assert cold.stderr.count("compiling kernels") == 1
     assert len(cold.stderr.strip().splitlines()) == 1
     assert python(code, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""
+
+
+def test_a_change_in_any_kernel_source_makes_the_cache_stale(tmp_path):
+    """A helper that is compiled into kernels of other files counts too."""
+    shutil.copytree(ROOT / "treeopt", tmp_path / "treeopt")
+    code = """
+import numpy as np, treeopt
+from sklearn.tree import DecisionTreeRegressor
+X = np.arange(6.0).reshape(-1, 1)
+print(treeopt.from_model(DecisionTreeRegressor().fit(X, X[:, 0])).predict(X[:1] + 0.4)[0])
+"""
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    assert python(code, cwd=tmp_path, **environment).stdout.strip() == "0.0"
+    encode = tmp_path / "treeopt" / "kernels" / "encode.py"
+    broken = encode.read_text().replace("return np.nan if", "y = y + 1.0\n    return np.nan if")
+    assert broken != encode.read_text()
+    encode.write_text(broken)
+    assert python(code, cwd=tmp_path, **environment).stdout.strip() == "1.0"
+
+
+def test_functions_without_a_module_still_compile():
+    """The notice must not trip over a user's own numba functions."""
+    code = """
+import treeopt.kernels.walk
+from numba import njit
+space = {"__name__": None, "njit": njit}
+exec("@njit\\ndef f(x): return x + 1", space)
+assert space["f"](1) == 2
+"""
+    python(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -19,8 +20,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Never with ``fastmath``: sums must be added in the order that the model's library uses.
     """
-    compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return _cached(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,10 +29,28 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     Left alone, the compiler passes arrays by their dozens of fields, which costs more than such a
     function does.
     """
-    compiled: Callable[..., Any] = njit(
-        inline="always", cache=True, nogil=True, error_model="numpy"
-    )(function)
-    return compiled
+    return _cached(function, inline="always")
+
+
+def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile with a cache on disk that is stale as soon as any kernel's source has changed.
+
+    By itself numba looks only at the file of the function, not at those of the functions that are
+    compiled into it.
+    """
+    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    compiled._cache._cache_file._source_stamp = _STAMP
+    result: Callable[..., Any] = compiled
+    return result
+
+
+def _stamp() -> tuple[int, int]:
+    """Return the time of the last change, and the size, of all kernel sources together."""
+    files = [path.stat() for path in Path(__file__).parent.glob("*.py")]
+    return max(f.st_mtime_ns for f in files), sum(f.st_size for f in files)
+
+
+_STAMP = _stamp()
 
 
 class _Notice(event.Listener):
@@ -41,8 +59,8 @@ class _Notice(event.Listener):
     said = False
 
     def on_start(self, event: Any) -> None:
-        function = getattr(event.data["dispatcher"], "py_func", None)
-        if not self.said and getattr(function, "__module__", "").startswith("treeopt."):
+        module = event.data["dispatcher"].py_func.__module__ or ""
+        if not self.said and module.startswith("treeopt."):
             self.said = True
             print(
                 "treeopt: compiling kernels (first use only; the result is cached on disk)",
