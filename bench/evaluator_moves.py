@@ -126,7 +126,7 @@ class Lines:
     def __post_init__(self) -> None:
         e, compiled, cells = self.ensemble, self.ensemble.compiled, self.ensemble.compiled.cells
         n_cells, integers = np.diff(cells.cut_start) + 1, partial(np.empty, dtype=np.int64)
-        special = map(compiled.special_cells, range(n_cells.size))
+        special = compiled.special_cells
         assert all(first > end for first, end in special), "the driver has no cells out of order"
         stop, step_value = (
             np.empty(e.n_leaves + 1, np.int32),

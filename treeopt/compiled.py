@@ -264,15 +264,16 @@ class Compiled:
         rest = (words, roots, bits, self.leaf_value, self.block)
         return walk.predict_walk, (*self.encoder, *slots, *rest), dtype
 
-    def special_cells(self, j: int) -> tuple[int, int]:
-        """Return the first and last cell of feature ``j`` that some slot takes out of order.
+    @cached_property
+    def special_cells(self) -> list[tuple[int, int]]:
+        """First and last cell, per feature, of those that some slot takes out of order.
 
-        Those are the cells of LightGBM's zero; ``(1, 0)`` where there are none. The missing cell
+        They are the cells of LightGBM's zero; ``(1, 0)`` where there are none. The missing cell
         does not count.
         """
         cells = self.cells
-        fenced = any(cells.is_fenced(s) for s in cells.slots_of(j))
-        return cells.zero_cells(j) if fenced else (1, 0)
+        fenced = [any(map(cells.is_fenced, cells.slots_of(j))) for j in range(cells.columns.size)]
+        return [cells.zero_cells(j) if yes else (1, 0) for j, yes in enumerate(fenced)]
 
     def predict(self, X: Array, n_jobs: int = 1) -> tuple[Array, int]:
         """Return the predictions, and the first row that the library refuses (-1: none).

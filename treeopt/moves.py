@@ -48,35 +48,43 @@ class Walker:
 
     def __init__(self, ensemble: Ensemble, x: Any) -> None:
         self._ensemble = ensemble
-        compiled = ensemble.compiled
-        cells = compiled.cells
-        words, roots, bits = compiled.nodes
+        compiled, cells = ensemble.compiled, ensemble.compiled.cells
         self.x = _point(ensemble, x)
-        self._slots = (cells.slot_start, cells.slot_table, cells.lut)
-        self._nodes = (words, roots, bits, compiled.leaf_value)
-        self._keys = _keys(ensemble, self.x)
-        shape = (int(cells.slot_start[-1]), ensemble.n_trees)
-        dtype = ensemble.value.dtype
-        self._state = (
+        keys = _keys(ensemble, self.x)
+        nodes = (*compiled.nodes, compiled.leaf_value)
+        n_trees, dtype = ensemble.n_trees, ensemble.value.dtype
+        shape = (int(cells.slot_start[-1]), n_trees)
+        state = (
             np.empty(shape, np.int32),
             np.empty(shape, np.int32),
             np.empty((2, shape[0]), np.int32),
-            np.empty((ensemble.n_trees, compiled.depth), np.int32),
-            np.empty(ensemble.n_trees, np.int32),
-            np.empty(ensemble.n_trees, dtype),
-            np.empty(ensemble.n_trees + 1, dtype),
+            np.empty((n_trees, compiled.depth), np.int32),
+            np.empty(n_trees, np.int32),
+            np.empty(n_trees, dtype),
+            np.empty(n_trees + 1, dtype),
         )
-        incremental.start(self._keys, *self._nodes, compiled.numbers, *self._state)
+        incremental.start(keys, *nodes, compiled.numbers, *state)
+        slots = (cells.slot_start, cells.slot_table, cells.lut)
+        self._arguments = (*compiled.encoder, *slots, *nodes, keys, *state)
+        self._sums = state[-1]
+        # Room for a single move.
+        self._one = (np.empty(1, np.int64), np.empty(1), np.empty(1, dtype))
 
     @property
     def value(self) -> float:
         """The prediction at the current point."""
-        sums = self._state[-1]
-        return float(sums[-1] / sums.dtype.type(self._ensemble.divisor))
+        return float(self._sums[-1] / self._sums.dtype.type(self._ensemble.divisor))
 
     def move(self, feature: int | str, to: float) -> float:
         """Set one coordinate and return the prediction at the new point."""
-        return float(self.run([self._ensemble.feature_index(feature)], [to])[0])
+        column = self._ensemble.feature_index(feature)
+        which, target, out = self._one
+        which[0] = self._ensemble.compiled.position[column]
+        target[0] = to
+        if incremental.run(*self._arguments, which, target, out) >= 0:
+            raise InputError(f"to is {to}: {self._ensemble.source} refuses such values.")
+        self.x[column] = to
+        return float(out[0])
 
     def run(self, features: Any, to: Any) -> Array:
         """Set many coordinates one after the other; return the prediction after each move.
@@ -88,7 +96,7 @@ class Walker:
         to : sequence of float
             Its new value.
         """
-        e, compiled = self._ensemble, self._ensemble.compiled
+        e = self._ensemble
         features, to = np.asarray(features, np.int64), np.asarray(to, np.float64)
         if features.shape != to.shape or features.ndim != 1:
             raise InputError(
@@ -98,19 +106,10 @@ class Walker:
         if ((features < 0) | (features >= e.n_features)).any():
             raise InputError(f"features must lie in 0..{e.n_features - 1}.")
         out = np.empty(to.size, e.value.dtype)
-        done = incremental.run(
-            *compiled.encoder,
-            *self._slots,
-            *self._nodes,
-            self._keys,
-            *self._state,
-            compiled.position[features],
-            to,
-            out,
-        )
-        made = to.size if done < 0 else int(done)
+        refused = int(incremental.run(*self._arguments, e.compiled.position[features], to, out))
+        made = to.size if refused < 0 else refused
         self.x[features[:made]] = to[:made]
-        if made < to.size:
+        if refused >= 0:
             raise InputError(
                 f"to[{made}] is {to[made]}: {e.source} refuses such values. The {made} moves "
                 "before it were made."
@@ -127,8 +126,7 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     if j < 0:
         return Line(np.array([np.inf]), ensemble.predict(point[None, :]))
     cuts = cells.cuts_of(j)
-    upper = np.append(cuts, np.inf)
-    first, last = compiled.special_cells(j)
+    first, last = compiled.special_cells[j]
     marks = np.zeros(cuts.size // 64 + 1, np.uint64)
     for cell in range(first - 1, last + 1) if first <= last else ():
         marks[cell // 64] |= np.uint64(1 << cell % 64)
@@ -139,13 +137,15 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     counts = np.empty(marks.size, np.int64)
     n = kernels.mark_pieces(cuts.size + 1, n_trees, start, stop, marks, counts, end)
     kernels.add_in_order(n, n_trees, start, stop, add, compiled.numbers, value)
-    last_cell, value = end[:n] - 1, value[:n]
-    special = (first <= last_cell) & (last_cell <= last)
-    if special.any():
+    last_cell, value = end[:n] - 1, value[:n].copy()
+    upper = np.full(n, np.inf)
+    upper[:-1] = cuts[last_cell[:-1]]
+    if first <= last:
+        special = (first <= last_cell) & (last_cell <= last)
         rows = np.repeat(point[None, :], np.count_nonzero(special), axis=0)
-        rows[:, column] = upper[last_cell[special]]
+        rows[:, column] = upper[special]
         value[special] = ensemble.predict(rows)
-    return Line(upper[last_cell], value)
+    return Line(upper, value)
 
 
 def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Array]:
