@@ -37,10 +37,6 @@ IDENTITY = (
 )
 """Objectives whose prediction is the sum of the trees itself."""
 
-LOGISTIC = ("reg:logistic", "binary:logistic")
-LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
-"""Objectives whose base score is a probability, or a positive mean."""
-
 BELOW_ALL_FINITE = float(np.nextafter(-np.float64(np.finfo(np.float32).max), -np.inf))
 """A cut that only -inf, as a float32, does not exceed."""
 
@@ -98,7 +94,8 @@ def _convert(
     last: int | None,
     importances: Array | None,
 ) -> Ensemble:
-    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    document = json.loads(bytes(booster.save_raw("json")))
+    learner = document["learner"]
     kind = learner["gradient_booster"]["name"]
     if kind != "gbtree":
         why = "its trees are weighted" if kind == "dart" else "it is a linear model, not trees"
@@ -132,7 +129,7 @@ def _convert(
         feature_names=None if names is None else tuple(names),
         importances=normalised(_gain(booster, n_features) if importances is None else importances),
         input_dtype=np.dtype(np.float32),
-        base=_base_margin(parameters["base_score"], k, objective),
+        base=_base_margin(document, k),
         missing_value=float(np.float32(missing)),
         source=source,
     )
@@ -172,20 +169,35 @@ def _tree(tree: dict[str, Any], k: int) -> Tree:
     )
 
 
-def _base_margin(text: str, k: int, objective: str) -> float:
-    """Return where the sum of one output starts.
+def _base_margin(document: dict[str, Any], k: int) -> float:
+    """Return where the sum of one output starts: what the model predicts without its trees.
 
-    The base score is a string, since version 3 the one of a list, and in the unit of the
-    prediction; it is taken back through the objective's link in float32, as XGBoost does.
+    The base score is stored in the unit of the prediction; only XGBoost's own link takes it back
+    to the last bit.
     """
-    scores = [float(s) for s in text.strip("[]").split(",")]
-    score = np.float32(scores[k if len(scores) > 1 else 0])
-    if objective in LOGISTIC:
-        odds = np.float32(1) / score - np.float32(1)
-        return float(-np.float32(np.log(np.float64(odds))))
-    if objective in LOG:
-        return float(np.float32(np.log(np.float64(score))))
-    return float(score)
+    import xgboost as xgb
+
+    learner = document["learner"]
+    booster = learner["gradient_booster"]
+    no_trees = {
+        **booster["model"],
+        "trees": [],
+        "tree_info": [],
+        "iteration_indptr": [0],
+        "gbtree_model_param": {**booster["model"]["gbtree_model_param"], "num_trees": "0"},
+    }
+    # A model without trees would estimate its start anew, unless told that it is given.
+    given = {**learner["learner_model_param"], "boost_from_average": "0"}
+    learner = {
+        **learner,
+        "gradient_booster": {**booster, "model": no_trees},
+        "learner_model_param": given,
+    }
+    empty = xgb.Booster()
+    empty.load_model(bytearray(json.dumps({**document, "learner": learner}).encode()))
+    row = np.zeros((1, int(learner["learner_model_param"]["num_feature"])), np.float32)
+    margins = empty.inplace_predict(row, predict_type="margin", validate_features=False)
+    return float(np.ravel(margins)[k])
 
 
 def _is_trained(booster: Any) -> bool:
