@@ -1,6 +1,7 @@
 """The adapter contract, for every library and every model of the tables."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -86,3 +87,19 @@ def test_sign_of_zero(model):
     rows = np.array([[0.0], [1.0]])
     assert np.signbit(case.own(rows)).all() == isinstance(model, DecisionTreeRegressor)
     assert_same_bits(case.ensemble.predict(rows), case.own(rows), rows)
+
+
+@pytest.mark.parametrize(
+    "key", [("sklearn", "forest, nan"), ("xgboost", "booster"), ("lightgbm", "rf")], ids=", ".join
+)
+@pytest.mark.parametrize("side", [-np.inf, np.inf])
+def test_check_conversion_finds_thresholds_that_are_off_by_one_bit(key, side, monkeypatch):
+    case = fitted(*key)
+    cuts = case.ensemble.threshold.astype(case.input_dtype)
+    moved = np.nextafter(cuts, case.input_dtype(side)).astype(np.float64)
+    wrong = dataclasses.replace(case.ensemble, threshold=moved)
+    monkeypatch.setattr("treeopt.check.from_model", lambda *_, **__: wrong)
+    found = treeopt.check_conversion(case.model, case.X)
+    assert 0 < found.different < found.compared
+    assert found.worst > 0
+    assert f"{found.different} differ" in str(found)

@@ -95,7 +95,7 @@ def test_features_are_found_by_name_or_index():
     assert e.line([0.0, 0.0], "a").upper.tolist() == e.line([0.0, 0.0], 0).upper.tolist()
     with pytest.raises(InputError, match=r"'c' is unknown.*'a', 'b'"):
         e.line([0.0, 0.0], "c")
-    with pytest.raises(InputError, match=r"2 is outside 0\.\.1"):
+    with pytest.raises(InputError, match=r"feature is 2: .*0\.\.1"):
         e.walker([0.0, 0.0]).move(2, 1.0)
 
 
@@ -115,3 +115,44 @@ def test_moves_say_what_is_wrong_and_keep_what_was_done():
 def test_n_jobs_must_be_a_number_of_threads():
     with pytest.raises(InputError, match="n_jobs is 0"):
         ensemble().predict([[0.0, 0.0]], n_jobs=0)
+
+
+def test_leaves_the_callers_arrays_alone():
+    value = np.array([0, 1.0, 0, 2.0, 3.0, 10.0])
+    ensemble(value=value)
+    value[0] = 1.0
+
+
+def test_takes_arrays_of_any_layout():
+    e = ensemble(value=np.arange(12.0)[::2], left=[1, -1, 3, -1, -1, -1])
+    X = np.random.default_rng(0).random((20, 2)) * 2
+    assert truth.same_bits(e.predict(X), truth.predict(e, X))
+
+
+def test_read_only_inputs_need_no_second_compile():
+    e = ensemble()
+    X = np.random.default_rng(0).random((20, 2))
+    expected = e.predict(X)
+    kernel = e.compiled._predict[0]
+    signatures = len(kernel.signatures)
+    X.flags.writeable = False
+    assert truth.same_bits(e.predict(X), expected)
+    assert len(kernel.signatures) == signatures
+
+
+@pytest.mark.parametrize("feature", [0.5, None, -1, 2])
+def test_a_feature_is_a_name_or_a_whole_number(feature):
+    with pytest.raises(InputError, match=r"pass a name, or a number in 0\.\.1"):
+        ensemble().line([0.0, 0.0], feature)
+    with pytest.raises(InputError, match=r"pass a name, or a number in 0\.\.1"):
+        ensemble().walker([0.0, 0.0]).run([feature], [1.0])
+
+
+def test_a_move_needs_a_number():
+    with pytest.raises(InputError, match="to is 'far': pass a number"):
+        ensemble().walker([0.0, 0.0]).move(0, "far")
+
+
+def test_moves_take_names():
+    walker = ensemble().walker([0.0, 0.0])
+    assert walker.run(["a", 1], [0.6, 1.6])[-1] == 13.0

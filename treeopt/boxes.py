@@ -19,7 +19,8 @@ class LeafBoxes:
     """One row per leaf: the inputs with ``lower < x <= upper`` in every feature reach it.
 
     Inputs are meant after the cast to the ensemble's input dtype. Where LightGBM takes zero for
-    missing, the inputs of a leaf may not be an interval: such a leaf has several rows.
+    missing, the inputs of a leaf may not be an interval: such a leaf has several rows, up to three
+    for each such feature on its path, in every combination.
 
     Attributes
     ----------

@@ -7,7 +7,8 @@ tree. Cell ``k`` of an ordered feature with cuts ``c[0] < c[1] < ...`` is the in
 A split asks whether a cell belongs to the right side. For most splits that is a comparison of the
 cell's index with the rank of the split's cut. Where it is not (a default direction for missing
 values, the zero that LightGBM takes for missing), a *slot* maps the cells of the feature to keys
-that make it one. So every split, of every library, is ``key[slot](cell) > rank``.
+that make it one. So every split, of every library, is ``key[slot](cell) > rank``; one on a set of
+categories would be a slot with two keys.
 """
 
 from __future__ import annotations

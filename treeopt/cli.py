@@ -23,7 +23,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     run(n_trees=arguments.trees)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

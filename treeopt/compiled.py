@@ -2,7 +2,7 @@
 
 Two forms give the same predictions, bit for bit. *Leaf masks* (`kernels.masks`) are several times
 faster where they apply: trees of at most 64 leaves, not too many features, a table that fits a
-processor's cache. *Packed nodes* (`kernels.walk`) serve every model.
+processor's cache. *Packed nodes* (`kernels.walk`) serve all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.cells import Cells, build_cells
-from treeopt.errors import ModelFormatError
+from treeopt.errors import UnsupportedModelError
 from treeopt.kernels import boxes, encode, masks, pack, walk
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Compiled:
             features[j, encode.FIRST_CUT] = cells.cut_start[j]
             features[j, encode.FIRST_BUCKET] = n_buckets
             features[j, encode.N_BUCKETS] = table.size - 1
-            features[j, encode.NAN_CELL] = cuts.size + 1
+            features[j, encode.NAN_CELL] = cells.n_cells[j] - 1
             features[j, encode.FIRST_ROW] = row
             tables.append(table)
             n_buckets += table.size
@@ -133,9 +133,9 @@ class Compiled:
         child_bits = e.n_nodes.bit_length()
         field_bits = (int(cells.slot_start[-1]) * walk.LANES).bit_length()
         if rank_bits + child_bits + field_bits > 64:
-            raise ModelFormatError(
-                f"the model has {e.n_nodes} nodes on {cells.columns.size} features: one node needs "
-                f"{rank_bits + child_bits + field_bits} bits and 64 are there. Use fewer trees."
+            raise UnsupportedModelError(
+                f"{e.source} has {e.n_nodes} nodes on {cells.columns.size} features: a node would "
+                f"need {rank_bits + child_bits + field_bits} bits and has 64. Use fewer trees."
             )
         words, roots = pack.pack_nodes(
             e.left,

@@ -36,12 +36,13 @@ def run(n_trees: int = 100) -> None:
         ours = _per_row(ensemble.predict, rows)
         label = f"{n} row{'s' if n > 1 else ''} at once"
         print(f"  {label:<28} {theirs:>10.2f} µs {ours:>8.2f} µs {theirs / ours:>7.0f}x")
-    _moves(ensemble, data.X)
+    _moves(ensemble, data)
 
 
-def _moves(ensemble: treeopt.Ensemble, X: Array) -> None:
+def _moves(ensemble: treeopt.Ensemble, data: datasets.Dataset) -> None:
     """Show what a search needs most: one changed coordinate, and a whole line."""
-    x, rng = X[0], np.random.default_rng(0)
+    X, rng = data.X, np.random.default_rng(0)
+    x = X[0]
     features = rng.integers(0, X.shape[1], 20_000)
     spread = X.std(axis=0)[features]
     walker = ensemble.walker(x)
@@ -50,7 +51,7 @@ def _moves(ensemble: treeopt.Ensemble, X: Array) -> None:
     each = 1e6 * seconds / features.size
     print(f"\nOne coordinate changed a little: {each:.2f} µs per evaluation")
     name = "rm"
-    column = datasets.load("boston").feature_names.index(name)
+    column = data.feature_names.index(name)
     ensemble.line(x, column)
     line, seconds = _timed(lambda: ensemble.line(x, column))
     best = int(np.argmax(line.value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeopt.errors import InputError, ModelFormatError
-from treeopt.inputs import as_matrix, spelled
+from treeopt.inputs import as_matrix, listed, spelled
 
 if TYPE_CHECKING:
     from treeopt.boxes import LeafBoxes
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[Any]
 
+_DTYPES = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "value": None,
+    "default_left": np.bool_,
+    "zero_missing": np.bool_,
+    "tree_start": np.int64,
+    "importances": np.float64,
+}
+"""The arrays of an ensemble; values keep the precision in which they are added."""
+
+LINKS = ("identity",)
+"""How the sum may become the prediction."""
+
 _FAST = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -27,9 +43,9 @@ _FAST = (np.dtype(np.float32), np.dtype(np.float64))
 class Ensemble:
     """A sum of piecewise-constant trees, bit-equal to the model it was made from.
 
-    The prediction is ``(base + value[leaf_0] + value[leaf_1] + ...) / divisor``, added from left to
-    right in the dtype of ``value``. A node sends an input, after the cast to ``input_dtype``, to
-    the right child if and only if ``x > threshold``.
+    The prediction is ``link((base + value[leaf_0] + value[leaf_1] + ...) / divisor)``, added from
+    left to right in the dtype of ``value``. A node sends an input, after the cast to
+    ``input_dtype``, to the right child if and only if ``x > threshold``.
 
     Use `treeopt.from_model` to make one.
 
@@ -54,6 +70,8 @@ class Ensemble:
         Inputs are cast to this before any comparison.
     base, divisor : float
         Start and divisor of the sum.
+    link : str
+        How the sum becomes the prediction; so far ``"identity"``.
     accepts_nan, accepts_inf : bool
         Whether the model's own ``predict`` accepts missing and infinite values.
     missing_value : float
@@ -76,16 +94,19 @@ class Ensemble:
     input_dtype: np.dtype[Any]
     base: float = 0.0
     divisor: float = 1.0
+    link: str = "identity"
     accepts_nan: bool = True
     accepts_inf: bool = True
-    missing_value: float = field(default=np.nan)
+    missing_value: float = np.nan
     source: str = "Ensemble"
 
     def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            # A view: the caller's own array stays as it is.
+            array = np.ascontiguousarray(getattr(self, name), dtype).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
         _validate(self)
-        for array in (getattr(self, f.name) for f in fields(self)):
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -122,7 +143,7 @@ class Ensemble:
 
         return Compiled(self)
 
-    def predict(self, X: Any, n_jobs: int = 1) -> Array:
+    def predict(self, X: Any, *, n_jobs: int = 1) -> Array:
         """Predict as the model's own ``predict`` does, bit for bit.
 
         Parameters
@@ -145,12 +166,12 @@ class Ensemble:
         >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
         array([2., 3.])
         """
-        matrix = self._matrix(X)
-        if n_jobs < 1:
-            raise InputError(f"n_jobs is {n_jobs}: pass the number of threads, 1 or more.")
+        matrix = self.matrix(X)
+        if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+            raise InputError(f"n_jobs is {n_jobs!r}: pass the number of threads, 1 or more.")
         out, refused = self.compiled.predict(matrix, n_jobs)
         if refused >= 0:
-            self._refuse(matrix, refused)
+            self.reject(matrix, refused)
         return out
 
     def walker(self, x: Any) -> Walker:
@@ -207,31 +228,35 @@ class Ensemble:
             names: Sequence[str] = self.feature_names or ()
             if spelled(feature, names) in names:
                 return names.index(spelled(feature, names))
-            known = ", ".join(map(repr, names)) or "none, the model was trained without names"
-            raise InputError(f"feature {feature!r} is unknown. Names: {known}.")
-        index = int(feature)
-        if not 0 <= index < self.n_features:
-            raise InputError(f"feature {index} is outside 0..{self.n_features - 1}.")
-        return index
+            known = listed(names) if names else "none, the model was trained without"
+            raise InputError(f"feature {feature!r} is unknown. Known names: {known}.")
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.n_features:
+            raise InputError(
+                f"feature is {feature!r}: pass a name, or a number in 0..{self.n_features - 1}."
+            )
+        return int(feature)
 
-    def _matrix(self, X: Any) -> Array:
-        """Return ``X`` as the kernels want it; quick when it already is."""
+    def matrix(self, X: Any, name: str = "X") -> Array:
+        """Return ``X`` as the kernels want it; quick when it already is.
+
+        ``name`` is how messages call it.
+        """
         if (
             type(X) is not np.ndarray
             or X.dtype not in _FAST
             or X.ndim != 2
             or X.shape[1] != self.n_features
-            or not X.flags.c_contiguous
+            or not X.flags.carray
             or not X.shape[0]
         ):
-            X = as_matrix(X, self.n_features, self.feature_names, self.input_dtype)
+            X = as_matrix(X, self.n_features, self.feature_names, self.input_dtype, name)
         matrix: Array = X
         if self._strict_columns.size:
             from treeopt.kernels.encode import acceptable
 
             bad = acceptable(matrix, self._strict_columns, self.compiled.numbers)
             if bad >= 0:
-                self._refuse(matrix, int(bad))
+                self.reject(matrix, int(bad))
         return matrix
 
     @cached_property
@@ -241,7 +266,7 @@ class Ensemble:
             return np.empty(0, np.int64)
         return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
 
-    def _refuse(self, X: Array, row: int) -> NoReturn:
+    def reject(self, X: Array, row: int) -> NoReturn:
         """Raise the error for a row that the model's library would not accept."""
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)
@@ -257,6 +282,10 @@ class Ensemble:
 
 def _validate(e: Ensemble) -> None:
     """Check that the arrays describe proper trees; kernels index them without looking."""
+    if e.link not in LINKS:
+        raise ModelFormatError(f"{e.source}: the link {e.link!r} is not one of {listed(LINKS)}.")
+    if e.value.dtype not in _FAST or e.input_dtype not in _FAST:
+        raise ModelFormatError(f"{e.source}: values and inputs must be float32 or float64.")
     n = e.left.size
     per_node = (e.feature, e.threshold, e.right, e.value, e.default_left, e.zero_missing)
     if any(a.shape != (n,) for a in per_node):

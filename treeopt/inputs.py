@@ -18,6 +18,8 @@ def as_matrix(
 ) -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
+    It is writable, since kernels are compiled apart for arrays that are not.
+
     Parameters
     ----------
     X : array-like or data frame
@@ -65,7 +67,7 @@ def as_matrix(
     # All three libraries cast an array that is not float32 or float64 to float32.
     is_float = matrix.dtype in (np.float32, np.float64)
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(matrix, matrix.dtype if is_float else np.float32)
+        return np.require(matrix, matrix.dtype if is_float else np.float32, ["C", "W"])
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -83,11 +85,11 @@ def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
         missing = [c for c in names if c not in given]
         unknown = [c for c in given if c not in known]
         if missing or unknown:
-            parts = [f"lacks {_listed(missing)}"] if missing else []
-            parts += [f"has the unknown {_listed(unknown)}"] if unknown else []
+            parts = [f"lacks {listed(missing)}"] if missing else []
+            parts += [f"has the unknown {listed(unknown)}"] if unknown else []
             raise InputError(
                 f"{name} {' and '.join(parts)}. Pass exactly the columns that the model was "
-                f"trained on: {_listed(names)}."
+                f"trained on: {listed(names)}."
             )
         X = X[[given[c] for c in names]]
     if not hasattr(X, "iloc"):
@@ -98,11 +100,13 @@ def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
                 f"column {str(column)!r} of {name} has type {kind}: numbers are needed. "
                 "Encode it as the model was trained on."
             )
-    if all(isinstance(kind, np.dtype) for kind in X.dtypes):
-        return np.asarray(X)
-    return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = np.asarray(X)
+    if values.dtype == object:  # nullable columns, or flags beside numbers
+        values = np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
+    return values
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names, quoted, for a message."""
     shown = ", ".join(repr(n) for n in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

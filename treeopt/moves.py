@@ -80,9 +80,14 @@ class Walker:
         column = self._ensemble.feature_index(feature)
         which, target, out = self._one
         which[0] = self._ensemble.compiled.position[column]
-        target[0] = to
+        try:
+            target[0] = to
+        except (TypeError, ValueError):
+            raise InputError(f"to is {to!r}: pass a number.") from None
         if incremental.run(*self._arguments, which, target, out) >= 0:
-            raise InputError(f"to is {to}: {self._ensemble.source} refuses such values.")
+            raise InputError(
+                f"to is {to}: {self._ensemble.source} refuses such values. Pass a finite number."
+            )
         self.x[column] = to
         return float(out[0])
 
@@ -91,28 +96,27 @@ class Walker:
 
         Parameters
         ----------
-        features : sequence of int
+        features : sequence of int or str
             The feature to change at each move.
         to : sequence of float
             Its new value.
         """
         e = self._ensemble
-        features, to = np.asarray(features, np.int64), np.asarray(to, np.float64)
+        features = np.asarray([e.feature_index(f) for f in features], np.int64)
+        to = np.array(to, np.float64)
         if features.shape != to.shape or features.ndim != 1:
             raise InputError(
                 f"features has shape {features.shape} and to has shape {to.shape}: pass two "
                 "sequences of the same length."
             )
-        if ((features < 0) | (features >= e.n_features)).any():
-            raise InputError(f"features must lie in 0..{e.n_features - 1}.")
         out = np.empty(to.size, e.value.dtype)
         refused = int(incremental.run(*self._arguments, e.compiled.position[features], to, out))
         made = to.size if refused < 0 else refused
         self.x[features[:made]] = to[:made]
         if refused >= 0:
             raise InputError(
-                f"to[{made}] is {to[made]}: {e.source} refuses such values. The {made} moves "
-                "before it were made."
+                f"to[{made}] is {to[made]}: {e.source} refuses such values. Pass finite numbers. "
+                f"The {made} moves before it were made."
             )
         return out
 
@@ -161,7 +165,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
         table, leaf_value = compiled.masks
         at = np.empty(features.shape[0], np.int64)
         if not encode.encode_row(point, *compiled.encoder, at):
-            ensemble._refuse(point[None, :], 0)
+            ensemble.reject(point[None, :], 0)
         all_leaves = compiled.all_leaves
         kernels.steps_by_masks(
             j,
@@ -196,7 +200,7 @@ def _point(ensemble: Ensemble, x: Any) -> Array:
     if hasattr(x, "to_frame") and ensemble.feature_names is not None:
         x = x.to_frame().T
     row = x if hasattr(x, "columns") else np.asarray(x)[None, :] if np.ndim(x) == 1 else x
-    matrix = ensemble._matrix(row)
+    matrix = ensemble.matrix(row, "x")
     if matrix.shape[0] != 1:
         raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
     point: Array = matrix[0].astype(np.float64)
@@ -212,5 +216,5 @@ def _keys(ensemble: Ensemble, x: Array) -> Array:
         x, *compiled.encoder, cells.slot_start, cells.slot_table, cells.lut, keys, 0
     )
     if not accepted:
-        ensemble._refuse(x[None, :], 0)
+        ensemble.reject(x[None, :], 0)
     return keys

@@ -95,7 +95,8 @@ def round_down(threshold: Array) -> Array:
     ``float32(x) <= threshold`` and ``float32(x) <= round_down(threshold)`` are the same test.
     """
     nearest = threshold.astype(np.float32)
-    lower = np.nextafter(nearest, np.float32(-np.inf))
+    with np.errstate(over="ignore"):
+        lower = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest > threshold, lower, nearest)
 
 
@@ -126,6 +127,15 @@ def choose_output(class_index: Any, n_outputs: int, source: str) -> int:
     return int(class_index)
 
 
+def refuse_unknown(model: Any, supported: str, known: dict[str, str] | None = None) -> NoReturn:
+    """Refuse a model of a class that no adapter reads; ``known`` holds particular reasons."""
+    source = type(model).__name__
+    why = "it is not one of the known tree models"
+    if source.endswith("Classifier"):
+        why = "it is a classifier, and only regressors are read"
+    refuse(source, (known or {}).get(source, why), f"Supported are {supported}.")
+
+
 def pick_output(prediction: Array, class_index: int | None) -> Array:
     """Return one output of a library's own prediction, as a contiguous vector."""
     if prediction.ndim == 1:
@@ -144,6 +154,16 @@ def refuse_proba(source: str, output: str) -> None:
         raise InputError(
             f"output is 'proba', but {source} is a regressor: it has no probabilities. "
             "Pass output='auto'."
+        )
+
+
+def need_own_predict(model: Any, base: type) -> None:
+    """Refuse a subclass that predicts in a way of its own."""
+    if type(model).predict is not base.predict:  # type: ignore[attr-defined]
+        refuse(
+            type(model).__name__,
+            f"it changes the predict of {base.__name__}, and may not be a sum of trees any more",
+            f"Pass a {base.__name__}.",
         )
 
 

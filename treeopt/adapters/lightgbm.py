@@ -16,10 +16,12 @@ from treeopt.adapters.base import (
     assemble,
     choose_output,
     need_fitted,
+    need_own_predict,
     normalised,
     pick_output,
     refuse,
     refuse_proba,
+    refuse_unknown,
 )
 from treeopt.cells import ZERO_CUTS
 from treeopt.ensemble import Array, Ensemble
@@ -38,17 +40,14 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
 
     source = type(model).__name__
     if isinstance(model, lgb.LGBMRegressor):
+        need_own_predict(model, lgb.LGBMRegressor)
         need_fitted(source, model.__sklearn_is_fitted__())
         refuse_proba(source, output)
         booster, importances = model.booster_, model.feature_importances_
     elif isinstance(model, lgb.Booster):
         booster, importances = model, model.feature_importance("gain")
     else:
-        refuse(
-            source,
-            "it is not one of the known LightGBM models",
-            "Supported are LGBMRegressor and Booster.",
-        )
+        refuse_unknown(model, "LGBMRegressor and Booster")
     header, blocks = _parse(booster.model_to_string())
     _check_kind(source, header, output)
     n_outputs = int(header["num_tree_per_iteration"])

@@ -18,17 +18,19 @@ from treeopt.adapters.base import (
     assemble,
     choose_output,
     need_fitted,
+    need_own_predict,
     normalised,
     pick_output,
     refuse,
     refuse_proba,
+    refuse_unknown,
     round_down,
 )
 from treeopt.ensemble import Array, Ensemble
 
 WHY_NOT = {
     "AdaBoostRegressor": "it predicts a weighted median of its trees, which is not a sum",
-    "AdaBoostClassifier": "only regressors are read",
+    "HistGradientBoostingRegressor": "its binned trees are not read",
 }
 """Reasons for models that a user might expect to fit."""
 
@@ -40,27 +42,19 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
     from sklearn.tree import DecisionTreeRegressor
 
     source = type(model).__name__
-    if isinstance(model, DecisionTreeRegressor):
-        need_fitted(source, hasattr(model, "tree_"))
-        refuse_proba(source, output)
-        # Adding to -0.0 leaves every value as it is, the sign of zero included.
-        return _averaged(model, [model], class_index, base=-0.0)
-    if isinstance(model, ForestRegressor):
-        need_fitted(source, hasattr(model, "estimators_"))
-        refuse_proba(source, output)
-        return _averaged(model, model.estimators_, class_index, base=0.0)
-    if isinstance(model, GradientBoostingRegressor):
-        need_fitted(source, hasattr(model, "estimators_"))
-        refuse_proba(source, output)
-        return _boosted(model, class_index)
-    if isinstance(model, type):
-        refuse(f"the class {model.__name__}", "it is not a fitted model", "Pass an instance.")
-    refuse(
-        source,
-        WHY_NOT.get(source, "it is not one of the known tree regressors"),
-        "Supported are DecisionTree, ExtraTree, RandomForest, ExtraTrees and GradientBoosting "
-        "regressors.",
-    )
+    for base, convert_kind in (
+        (DecisionTreeRegressor, _single),
+        (ForestRegressor, _forest),
+        (GradientBoostingRegressor, _boosted),
+    ):
+        if isinstance(model, base):
+            need_own_predict(model, base)
+            fitted = hasattr(model, "tree_") or hasattr(model, "estimators_")
+            need_fitted(source, fitted)
+            refuse_proba(source, output)
+            return convert_kind(model, class_index)
+    supported = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and GradientBoosting regressors"
+    refuse_unknown(model, supported, WHY_NOT)
 
 
 def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
@@ -75,6 +69,15 @@ def own_prediction(model: Any, output: str, class_index: int | None) -> Callable
             return pick_output(sequential.predict(X), class_index)
 
     return predict
+
+
+def _single(model: Any, class_index: int | None) -> Ensemble:
+    # Adding to -0.0 leaves every value as it is, the sign of zero included.
+    return _averaged(model, [model], class_index, base=-0.0)
+
+
+def _forest(model: Any, class_index: int | None) -> Ensemble:
+    return _averaged(model, model.estimators_, class_index, base=0.0)
 
 
 def _averaged(model: Any, members: list[Any], class_index: int | None, base: float) -> Ensemble:

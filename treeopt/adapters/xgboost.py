@@ -19,10 +19,12 @@ from treeopt.adapters.base import (
     choose_output,
     in_order,
     need_fitted,
+    need_own_predict,
     normalised,
     pick_output,
     refuse,
     refuse_proba,
+    refuse_unknown,
 )
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
@@ -47,21 +49,17 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
 
     source = type(model).__name__
     if isinstance(model, xgb.XGBRegressor):
+        need_own_predict(model, xgb.XGBRegressor)
         need_fitted(source, model.__sklearn_is_fitted__())
         refuse_proba(source, output)
         booster, missing = model.get_booster(), model.missing
         last = _best_iteration(booster)
-        importances = None if booster_name(booster) != "gbtree" else model.feature_importances_
     elif isinstance(model, xgb.Booster):
         need_fitted(source, _is_trained(model), "Train it with xgboost.train.")
-        booster, missing, last, importances = model, np.nan, None, None
+        booster, missing, last = model, np.nan, None
     else:
-        refuse(
-            source,
-            "it is not one of the known XGBoost models",
-            "Supported are XGBRegressor, XGBRFRegressor and Booster.",
-        )
-    return _convert(booster, source, output, class_index, missing, last, importances)
+        refuse_unknown(model, "XGBRegressor, XGBRFRegressor and Booster")
+    return _convert(model, booster, output, class_index, missing, last)
 
 
 def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
@@ -79,21 +77,15 @@ def own_prediction(model: Any, output: str, class_index: int | None) -> Callable
     return predict
 
 
-def booster_name(booster: Any) -> str:
-    """Return the kind of booster: gbtree, dart or gblinear."""
-    config = json.loads(booster.save_config())
-    return str(config["learner"]["gradient_booster"]["name"])
-
-
 def _convert(
+    model: Any,
     booster: Any,
-    source: str,
     output: str,
     class_index: int | None,
     missing: float,
     last: int | None,
-    importances: Array | None,
 ) -> Ensemble:
+    source = type(model).__name__
     document = json.loads(bytes(booster.save_raw("json")))
     learner = document["learner"]
     kind = learner["gradient_booster"]["name"]
@@ -109,25 +101,28 @@ def _convert(
             "its prediction is a transformed sum",
             "Pass output='raw' for the sum itself (XGBoost's output_margin=True).",
         )
-    model = learner["gradient_booster"]["model"]
+    forest = learner["gradient_booster"]["model"]
     parameters = learner["learner_model_param"]
     n_outputs = max(int(parameters["num_class"]), int(parameters["num_target"]), 1)
     k = choose_output(class_index, n_outputs, source)
-    n_trees = len(model["trees"]) if last is None else model["iteration_indptr"][last + 1]
+    n_trees = len(forest["trees"]) if last is None else forest["iteration_indptr"][last + 1]
+    used = slice(0, n_trees)
     trees = [
         _tree(tree, k)
-        for tree, owner in zip(model["trees"][:n_trees], model["tree_info"][:n_trees], strict=True)
+        for tree, owner in zip(forest["trees"][used], forest["tree_info"][used], strict=True)
         if owner == k or int(tree["tree_param"]["size_leaf_vector"]) > 1
     ]
     if not trees:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     n_features = int(parameters["num_feature"])
     names = booster.feature_names
+    # A Booster has no importances of its own; the wrapper's default is this gain.
+    own = getattr(model, "feature_importances_", None)
     return assemble(
         trees,
         n_features=n_features,
         feature_names=None if names is None else tuple(names),
-        importances=normalised(_gain(booster, n_features) if importances is None else importances),
+        importances=normalised(_gain(booster, n_features) if own is None else own),
         input_dtype=np.dtype(np.float32),
         base=_base_margin(document, k),
         missing_value=float(np.float32(missing)),
@@ -147,6 +142,12 @@ def _tree(tree: dict[str, Any], k: int) -> Tree:
     right = np.array(tree["right_children"], np.int32)
     value = threshold
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+        if "leaf_weights" not in tree:
+            refuse(
+                "a model with multi_strategy='multi_output_tree' of XGBoost before 3.2",
+                "it is stored in another form",
+                "Use XGBoost 3.2 or newer, or multi_strategy='one_output_per_tree'.",
+            )
         # A leaf's right child is the number of its vector.
         weights = np.array(tree["leaf_weights"], np.float32)
         weights = weights.reshape(-1, int(tree["tree_param"]["size_leaf_vector"]))

@@ -15,6 +15,25 @@ from numba.extending import intrinsic
 __all__ = ["count_ones", "inlined", "kernel", "trailing_zeros"]
 
 
+class _Notice(event.Listener):
+    """Tells the user, once per process, that the first call has to wait for the compiler."""
+
+    said = False
+    kept = "first use only; the result is cached on disk"
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__ or ""
+        if not self.said and module.startswith("treeopt."):
+            self.said = True
+            print(f"treeopt: compiling kernels ({self.kept})", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function on first use, keep the result on disk, release the GIL while it runs.
 
@@ -36,10 +55,17 @@ def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile with a cache on disk that is stale as soon as any kernel's source has changed.
 
     By itself numba looks only at the file of the function, not at those of the functions that are
-    compiled into it.
+    compiled into it. Where numba finds no folder to write to, nothing is kept.
     """
-    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    compiled._cache._cache_file._source_stamp = _STAMP
+    options = {"nogil": True, "error_model": "numpy", **options}
+    try:
+        compiled: Any = njit(cache=True, **options)(function)
+    except RuntimeError:
+        _Notice.kept = "no writable folder to keep the result: set NUMBA_CACHE_DIR to one"
+        compiled = njit(**options)(function)
+    else:
+        if hasattr(compiled, "_cache"):
+            compiled._cache._cache_file._source_stamp = _STAMP
     result: Callable[..., Any] = compiled
     return result
 
@@ -51,28 +77,6 @@ def _stamp() -> tuple[int, int]:
 
 
 _STAMP = _stamp()
-
-
-class _Notice(event.Listener):
-    """Tells the user, once per process, that the first call has to wait for the compiler."""
-
-    said = False
-
-    def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__ or ""
-        if not self.said and module.startswith("treeopt."):
-            self.said = True
-            print(
-                "treeopt: compiling kernels (first use only; the result is cached on disk)",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 
 @intrinsic

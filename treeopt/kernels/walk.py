@@ -1,7 +1,7 @@
 """Batch prediction by walking packed nodes, for trees of any size.
 
 Eight walks advance in lockstep so that the processor waits for eight memory reads at once: eight
-rows through one tree (`predict_rows`), or eight trees for one row (`predict_row`). A walk that has
+rows through one tree (`predict_tiles`), or eight trees for one row (`predict_row`). A walk that has
 reached its leaf stays there until the others arrive.
 """
 
