@@ -63,9 +63,9 @@ class Walker:
             np.empty(n_trees, dtype),
             np.empty(n_trees + 1, dtype),
         )
-        incremental.start(keys, *nodes, compiled.numbers, *state)
+        incremental.start(keys, nodes, compiled.numbers, state)
         slots = (cells.slot_start, cells.slot_table, cells.lut)
-        self._arguments = (*compiled.encoder, *slots, *nodes, keys, *state)
+        self._arguments = (compiled.encoder, keys, slots, nodes, state)
         self._sums = state[-1]
         # Room for a single move.
         self._one = (np.empty(1, np.int64), np.empty(1), np.empty(1, dtype))
@@ -102,23 +102,29 @@ class Walker:
             Its new value.
         """
         e = self._ensemble
-        features = np.asarray([e.feature_index(f) for f in features], np.int64)
-        to = np.array(to, np.float64)
-        if features.shape != to.shape or features.ndim != 1:
+        columns, to = np.asarray(features), np.array(to, np.float64)
+        if columns.dtype.kind not in "iu" or not _all_within(columns, e.n_features):
+            columns = np.array([e.feature_index(f) for f in features], np.int64)
+        if columns.shape != to.shape or columns.ndim != 1:
             raise InputError(
-                f"features has shape {features.shape} and to has shape {to.shape}: pass two "
+                f"features has shape {columns.shape} and to has shape {to.shape}: pass two "
                 "sequences of the same length."
             )
         out = np.empty(to.size, e.value.dtype)
-        refused = int(incremental.run(*self._arguments, e.compiled.position[features], to, out))
+        refused = int(incremental.run(*self._arguments, e.compiled.position[columns], to, out))
         made = to.size if refused < 0 else refused
-        self.x[features[:made]] = to[:made]
+        self.x[columns[:made]] = to[:made]
         if refused >= 0:
             raise InputError(
                 f"to[{made}] is {to[made]}: {e.source} refuses such values. Pass finite numbers. "
                 f"The {made} moves before it were made."
             )
         return out
+
+
+def _all_within(columns: Array, n: int) -> bool:
+    """Tell whether all indices lie in ``0..n-1``."""
+    return bool(((columns >= 0) & (columns < n)).all())
 
 
 def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:

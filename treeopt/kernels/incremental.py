@@ -5,6 +5,17 @@ changes the keys of one feature's slots; a tree is walked again only if its rang
 small moves leave no range: they stay inside the safe range of the slot, which no tree's range is
 smaller than. The sum is redone from the first tree that changed, in order, so it stays bit-equal
 to a full evaluation.
+
+The functions pass three groups of arrays:
+
+``slots``
+    ``slot_start, slot_table, lut``, as in `cells.Cells`;
+``nodes``
+    ``words, roots, bits, leaf_value``, the packed nodes;
+``state``
+    ``low, high`` (keys between which each tree stays, ``[slot, tree]``), ``safe`` (the same for all
+    trees at once, ``[2, slot]``), ``path, depth`` (the slots on each tree's path and their number),
+    ``value`` (each tree's leaf value) and ``sums`` (running sums, one more than there are trees).
 """
 
 from __future__ import annotations
@@ -22,21 +33,10 @@ TOP = np.int32(np.iinfo(np.int32).max)
 
 
 @inlined
-def enter(
-    t: Any,
-    keys: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    low: Any,
-    high: Any,
-    safe: Any,
-    path: Any,
-    depth: Any,
-    value: Any,
-) -> None:
+def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
     """Walk tree ``t`` and note its value and the key ranges in which it stays the same."""
+    words, roots, bits, leaf_value = nodes
+    low, high, safe, path, depth, value, _ = state
     field, child_mask, child_shift, rank_shift = bits[0], bits[1], bits[2], bits[3]
     for k in range(depth[t]):
         low[path[t, k], t] = 0
@@ -72,65 +72,36 @@ def add_up(first: Any, value: Any, sums: Any) -> None:
 
 
 @kernel
-def start(
-    keys: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    numbers: Any,
-    low: Any,
-    high: Any,
-    safe: Any,
-    path: Any,
-    depth: Any,
-    value: Any,
-    sums: Any,
-) -> None:
+def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
     """Walk every tree for the first time."""
+    low, high, safe, _, depth, value, sums = state
     low[:] = 0
     high[:] = TOP
     safe[0] = 0
     safe[1] = TOP
     depth[:] = 0
-    for t in range(roots.size):
-        enter(t, keys, words, roots, bits, leaf_value, low, high, safe, path, depth, value)
+    for t in range(value.size):
+        enter(t, keys, nodes, state)
     sums[0] = numbers[BASE]
     add_up(0, value, sums)
 
 
 @inlined
-def move(
-    cell: Any,
-    first_slot: Any,
-    end_slot: Any,
-    slot_table: Any,
-    lut: Any,
-    keys: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    low: Any,
-    high: Any,
-    safe: Any,
-    path: Any,
-    depth: Any,
-    value: Any,
-    sums: Any,
-) -> None:
-    """Move one feature to another cell and bring the running sums up to date."""
-    n_trees = roots.size
-    for s in range(first_slot, end_slot):
+def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+    """Move feature ``j`` to another cell and bring the running sums up to date."""
+    slot_start, slot_table, lut = slots
+    low, high, safe, _, _, value, sums = state
+    n_trees = value.size
+    for s in range(slot_start[j], slot_start[j + 1]):
         keys[s * LANES] = key_of(cell, s, slot_table, lut)
     changed = n_trees
-    for s in range(first_slot, end_slot):
+    for s in range(slot_start[j], slot_start[j + 1]):
         key = np.int32(keys[s * LANES])
         if safe[0, s] <= key <= safe[1, s]:
             continue
         for t in range(n_trees):
             if key < low[s, t] or key > high[s, t]:
-                enter(t, keys, words, roots, bits, leaf_value, low, high, safe, path, depth, value)
+                enter(t, keys, nodes, state)
                 changed = min(changed, t)
         largest_low, least_high = np.int32(0), TOP
         for t in range(n_trees):
@@ -143,36 +114,16 @@ def move(
 
 @kernel
 def run(
-    features: Any,
-    grid: Any,
-    cuts: Any,
-    buckets: Any,
-    numbers: Any,
-    slot_start: Any,
-    slot_table: Any,
-    lut: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    keys: Any,
-    low: Any,
-    high: Any,
-    safe: Any,
-    path: Any,
-    depth: Any,
-    value: Any,
-    sums: Any,
-    which: Any,
-    to: Any,
-    out: Any,
+    encoder: Any, keys: Any, slots: Any, nodes: Any, state: Any, which: Any, to: Any, out: Any
 ) -> Any:
     """Make many moves, one coordinate each; return the first that is refused, or -1.
 
     ``which`` counts features by their position among those that the model reads; -1 is a feature
     that no split reads.
     """
-    divisor = leaf_value.dtype.type(numbers[DIVISOR])
+    features, grid, cuts, buckets, numbers = encoder
+    sums = state[-1]
+    divisor = sums.dtype.type(numbers[DIVISOR])
     for k in range(which.size):
         y = cast(to[k], numbers)
         if refused(y, numbers):
@@ -180,24 +131,6 @@ def run(
         j = which[k]
         if j >= 0:
             cell = locate(y, j, features, grid, cuts, buckets)
-            move(
-                cell,
-                slot_start[j],
-                slot_start[j + 1],
-                slot_table,
-                lut,
-                keys,
-                words,
-                roots,
-                bits,
-                leaf_value,
-                low,
-                high,
-                safe,
-                path,
-                depth,
-                value,
-                sums,
-            )
+            move(cell, j, keys, slots, nodes, state)
         out[k] = sums[-1] / divisor
     return -1
