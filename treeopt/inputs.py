@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,8 @@ def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
     known = set(names or ())
     given = {spelled(str(c), known): c for c in X.columns}
     if len(given) != len(X.columns):
-        raise InputError(f"{name} has several columns of the same name. Rename or drop them.")
+        twice = [c for c, n in Counter(map(str, X.columns)).items() if n > 1]
+        raise InputError(f"{name} has several columns called {listed(twice)}. Rename or drop them.")
     if names is not None:
         missing = [c for c in names if c not in given]
         unknown = [c for c in given if c not in known]
