@@ -177,8 +177,9 @@ MANY_OUTPUTS = {
 @pytest.mark.parametrize("class_index", [-1, 3, 0.5, "1"])
 def test_wrong_class_index(key, class_index):
     case = fitted(*key)
-    last = MANY_OUTPUTS.get(key, 1) - 1
-    with pytest.raises(InputError, match=says("class_index is", str(class_index), f"0..{last}")):
+    n_outputs = MANY_OUTPUTS.get(key, 1)
+    remedy = "Leave class_index out" if n_outputs == 1 else f"0..{n_outputs - 1}"
+    with pytest.raises(InputError, match=says("class_index is", str(class_index), remedy)):
         treeopt.from_model(case.model, output=case.output, class_index=class_index)
 
 
@@ -222,16 +223,16 @@ FRAME = pd.DataFrame(X, columns=list(NAMES))
 WRONG_INPUTS = {
     "too narrow": (X[:, :3], ("3 columns", "4")),
     "too wide": (np.hstack([X, X]), ("8 columns", "4")),
-    "one row": (X[0], ("1 dimension", "reshape(1, -1)")),
-    "three dimensions": (X[None], ("3 dimensions",)),
-    "a number": (1.0, ("0 dimensions",)),
+    "one row": (X[0], ("1-dimensional", "reshape(1, -1)")),
+    "three dimensions": (X[None], ("3-dimensional",)),
+    "a number": (1.0, ("0-dimensional",)),
     "no rows": (X[:0], ("no rows", "at least one")),
     "no rows, frame": (FRAME.iloc[:0], ("no rows", "at least one")),
     "sparse matrix": (scipy.sparse.csr_matrix(X), ("sparse", "toarray()")),
     "sparse array": (scipy.sparse.coo_array(X), ("sparse", "toarray()")),
     "objects": (X.astype(object), ("object", "numbers", "Encode")),
     "text": (X.astype(str), ("numbers", "Encode")),
-    "complex numbers": (X.astype(complex), ("complex128", "numbers")),
+    "complex numbers": (X.astype(complex), ("complex128", "real numbers")),
     "rows of different lengths": ([[1.0, 2.0, 3.0, 4.0], [1.0]], ("X",)),
     "text column": (FRAME.assign(pH="acid"), ("'pH'", "numbers", "Encode")),
     "date column": (FRAME.assign(pH=pd.Timestamp("2020-02-02")), ("'pH'", "datetime64", "Encode")),

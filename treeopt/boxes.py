@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeafBoxes:
     """One row per leaf: the inputs with ``lower < x <= upper`` in every feature reach it.
 
-    Inputs are meant after the cast to the ensemble's input dtype. Where LightGBM takes zero for
-    missing, the inputs of a leaf may not be an interval: such a leaf has several rows, up to three
-    for each such feature on its path, in every combination.
+    Inputs are meant after the cast to the ensemble's input dtype, which `containing` does. Where
+    LightGBM takes zero for missing, the inputs of a leaf may not be an interval: such a leaf has
+    several rows, up to three for each such feature on its path, in every combination.
 
     Attributes
     ----------
@@ -33,6 +33,8 @@ class LeafBoxes:
     missing : bool array of shape (n, n_features) or None
         Whether a missing value in this feature leads here; None if the model accepts none. A leaf
         that only missing values reach has an empty interval, from inf to -inf.
+    ensemble : Ensemble
+        The ensemble they come from.
     """
 
     tree: Array
@@ -40,16 +42,22 @@ class LeafBoxes:
     upper: Array
     value: Array
     missing: Array | None
+    ensemble: Ensemble
+
+    def __repr__(self) -> str:
+        return f"<LeafBoxes of {self.ensemble.source}: {self.tree.size} boxes>"
 
     def containing(self, x: Any) -> Array:
         """Return the indices of the boxes that contain a point, one per tree.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The point after the cast; NaN where missing.
+        x : array-like, series or mapping
+            The point, as `Ensemble.walker` takes it; the cast is done here.
         """
-        x = np.asarray(x, np.float64)
+        with np.errstate(over="ignore"):
+            x = self.ensemble._point(x).astype(self.ensemble.input_dtype).astype(np.float64)
+        x[x == self.ensemble.missing_value] = np.nan
         inside = (self.lower < x) & (x <= self.upper)
         inside |= np.isneginf(x) & np.isneginf(self.lower)
         if self.missing is not None:
@@ -75,7 +83,7 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
         if any(cells.is_fenced(s) for s in cells.slots_of(j)):
             pieces[int(column)] = _pieces(cells, j, begin, end, low, high)
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(compiled.leaf_start))
-    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value.copy(), missing)
+    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value.copy(), missing, ensemble)
     return _split(boxes, pieces) if pieces else boxes
 
 
@@ -147,6 +155,7 @@ def _split(boxes: LeafBoxes, pieces: dict[int, list[tuple[Array, Array]]]) -> Le
         boxes.upper[rows],
         boxes.value[rows],
         None if boxes.missing is None else boxes.missing[rows],
+        boxes.ensemble,
     )
     result.lower[:, columns] = lower
     result.upper[:, columns] = upper

@@ -18,6 +18,8 @@ ROWS_AT_ONCE = 100_000
 class Conversion:
     """What `check_conversion` found.
 
+    A forest that sums on several threads is compared with its sum on one.
+
     Attributes
     ----------
     compared : int
@@ -77,7 +79,7 @@ def check_conversion(
         )
     ensemble = from_model(model, output=output, class_index=class_index)
     reference = own_prediction(model, output, class_index)
-    rows = ensemble.matrix(X)
+    rows = ensemble._matrix(X)
     compared = different = 0
     worst = 0.0
     for block in _blocks(ensemble, rows):
@@ -130,7 +132,8 @@ def warmup(model: Any = None) -> None:
     Parameters
     ----------
     model : estimator or Ensemble, optional
-        The model to be evaluated later. Without one, small stand-ins for each library are used.
+        The model to be evaluated later; where `from_model` needs ``output`` or ``class_index``,
+        the Ensemble that it returns. Without one, small stand-ins for every kind are used.
 
     Examples
     --------

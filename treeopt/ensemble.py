@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeopt.errors import InputError, ModelFormatError
-from treeopt.inputs import as_matrix, listed, spelled
+from treeopt.inputs import NamedPoint, as_matrix, listed, spelled
 
 if TYPE_CHECKING:
     from treeopt.boxes import LeafBoxes
@@ -143,7 +144,7 @@ class Ensemble:
 
         return Compiled(self)
 
-    def predict(self, X: Any, *, n_jobs: int = 1) -> Array:
+    def predict(self, X: Any, *, n_jobs: int | None = 1) -> Array:
         """Predict as the model's own ``predict`` does, bit for bit.
 
         Parameters
@@ -151,7 +152,7 @@ class Ensemble:
         X : array-like of shape (n, n_features) or data frame
             The columns of a frame are matched by name.
         n_jobs : int
-            Number of threads.
+            Number of threads; -1 for one per processor.
 
         Returns
         -------
@@ -166,12 +167,10 @@ class Ensemble:
         >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
         array([2., 3.])
         """
-        matrix = self.matrix(X)
-        if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-            raise InputError(f"n_jobs is {n_jobs!r}: pass the number of threads, 1 or more.")
-        out, refused = self.compiled.predict(matrix, n_jobs)
+        matrix = self._matrix(X)
+        out, refused = self.compiled.predict(matrix, 1 if n_jobs == 1 else _n_threads(n_jobs))
         if refused >= 0:
-            self.reject(matrix, refused)
+            self._reject(matrix, refused)
         return out
 
     def walker(self, x: Any) -> Walker:
@@ -230,13 +229,34 @@ class Ensemble:
                 return names.index(spelled(feature, names))
             known = listed(names) if names else "none, the model was trained without"
             raise InputError(f"feature {feature!r} is unknown. Known names: {known}.")
-        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.n_features:
+        whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
+        if not whole or not 0 <= feature < self.n_features:
             raise InputError(
                 f"feature is {feature!r}: pass a name, or a number in 0..{self.n_features - 1}."
             )
         return int(feature)
 
-    def matrix(self, X: Any, name: str = "X") -> Array:
+    def _point(self, x: Any) -> Array:
+        """Return one point as a new float64 vector.
+
+        ``x`` is a vector, a series, a mapping from names to values, or a frame or matrix of one
+        row.
+        """
+        if isinstance(x, Mapping):
+            if self.feature_names is None:
+                raise InputError("x is a mapping, but the model has no names. Pass a vector.")
+            x = NamedPoint(x)
+        elif hasattr(x, "to_frame") and self.feature_names is not None:
+            x = x.to_frame().T.infer_objects()
+        elif np.ndim(x) == 1:
+            x = np.asarray(x)[None, :]
+        matrix = self._matrix(x, "x")
+        if matrix.shape[0] != 1:
+            raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
+        point: Array = matrix[0].astype(np.float64)
+        return point
+
+    def _matrix(self, X: Any, name: str = "X") -> Array:
         """Return ``X`` as the kernels want it; quick when it already is.
 
         ``name`` is how messages call it.
@@ -256,7 +276,7 @@ class Ensemble:
 
             bad = acceptable(matrix, self._strict_columns, self.compiled.numbers)
             if bad >= 0:
-                self.reject(matrix, int(bad))
+                self._reject(matrix, int(bad))
         return matrix
 
     @cached_property
@@ -266,7 +286,7 @@ class Ensemble:
             return np.empty(0, np.int64)
         return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
 
-    def reject(self, X: Array, row: int) -> NoReturn:
+    def _reject(self, X: Array, row: int) -> NoReturn:
         """Raise the error for a row that the model's library would not accept."""
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)
@@ -278,6 +298,17 @@ class Ensemble:
             f"X[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: {self.source} "
             "refuses such values, so its prediction is not defined. Remove or replace them."
         )
+
+
+def _n_threads(n_jobs: Any) -> int:
+    """Return the number of threads that ``n_jobs`` asks for, as scikit-learn counts them."""
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
+        raise InputError(
+            f"n_jobs is {n_jobs!r}: pass the number of threads, or -1 for one per processor."
+        )
+    return int(n_jobs) if n_jobs > 0 else os.cpu_count() or 1
 
 
 def _validate(e: Ensemble) -> None:

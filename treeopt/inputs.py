@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,17 +47,19 @@ def as_matrix(
     try:
         matrix = np.asarray(X)
     except ValueError as error:
-        raise InputError(
-            f"{name} is not a matrix: {error}. Give every row the same length."
-        ) from None
+        text = str(error).rstrip(".")
+        raise InputError(f"{name} is not a matrix: {text}. Make all rows equally long.") from None
+    if X is None or isinstance(X, Mapping):
+        raise InputError(f"{name} is {type(X).__name__}: pass a matrix of numbers or a frame.")
     if matrix.dtype.kind not in "fiub":
         raise InputError(
-            f"{name} holds values of type {matrix.dtype}: numbers are needed. "
+            f"{name} holds values of type {matrix.dtype}: real numbers are needed. "
             "Encode text and dates as the model was trained on."
         )
     if matrix.ndim != 2:
-        hint = f"Pass {name}.reshape(1, -1) for one row." if matrix.ndim == 1 else ""
-        raise InputError(f"{name} has {matrix.ndim} dimensions, 2 are needed. {hint}".rstrip())
+        one_row = "to_frame().T" if hasattr(X, "to_frame") else "reshape(1, -1)"
+        hint = f" For one row, pass {name}.{one_row}." if matrix.ndim == 1 else ""
+        raise InputError(f"{name} is {matrix.ndim}-dimensional: a matrix is needed.{hint}")
     if matrix.shape[1] != n_features:
         raise InputError(
             f"{name} has {matrix.shape[1]} columns, the model was trained on {n_features}. "
@@ -69,6 +71,21 @@ def as_matrix(
     is_float = matrix.dtype in (np.float32, np.float64)
     with np.errstate(over="ignore"):
         return np.require(matrix, matrix.dtype if is_float else np.float32, ["C", "W"])
+
+
+class NamedPoint:
+    """A mapping from names to values, as a frame of one row."""
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self._values = values
+        self.columns = list(values)
+
+    def __getitem__(self, columns: list[str]) -> NamedPoint:
+        return NamedPoint({c: self._values[c] for c in columns})
+
+    def to_numpy(self) -> Array:
+        """Return the values as a matrix of one row."""
+        return np.array([list(self._values.values())])
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -110,5 +127,5 @@ def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first few names, quoted, for a message."""
-    shown = ", ".join(repr(n) for n in names[:8])
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    shown = ", ".join(repr(n) for n in names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

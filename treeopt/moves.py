@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Line:
     """A piecewise-constant function of one coordinate.
 
@@ -34,23 +34,22 @@ class Line:
     upper: Array
     value: Array
 
+    def __repr__(self) -> str:
+        low, high = self.value.min(), self.value.max()
+        return f"<Line of {self.value.size} pieces, values from {low} to {high}>"
+
 
 class Walker:
     """Follows a point as it moves one coordinate at a time; see `Ensemble.walker`.
 
-    Attributes
-    ----------
-    x : float64 array
-        The current point.
-    value : float
-        The prediction there, bit-equal to `Ensemble.predict`.
+    Its predictions are bit-equal to those of `Ensemble.predict`.
     """
 
     def __init__(self, ensemble: Ensemble, x: Any) -> None:
         self._ensemble = ensemble
         compiled, cells = ensemble.compiled, ensemble.compiled.cells
-        self.x = _point(ensemble, x)
-        keys = _keys(ensemble, self.x)
+        self._x = ensemble._point(x)
+        keys = _keys(ensemble, self._x)
         nodes = (*compiled.nodes, compiled.leaf_value)
         n_trees, dtype = ensemble.n_trees, ensemble.value.dtype
         shape = (int(cells.slot_start[-1]), n_trees)
@@ -70,6 +69,16 @@ class Walker:
         # Room for a single move.
         self._one = (np.empty(1, np.int64), np.empty(1), np.empty(1, dtype))
 
+    def __repr__(self) -> str:
+        return f"<Walker at {self.x.tolist()}: {self.value}>"
+
+    @property
+    def x(self) -> Array:
+        """The current point; read-only, since only a move keeps the prediction up to date."""
+        view = self._x.view()
+        view.flags.writeable = False
+        return view
+
     @property
     def value(self) -> float:
         """The prediction at the current point."""
@@ -80,15 +89,14 @@ class Walker:
         column = self._ensemble.feature_index(feature)
         which, target, out = self._one
         which[0] = self._ensemble.compiled.position[column]
-        try:
-            target[0] = to
-        except (TypeError, ValueError):
-            raise InputError(f"to is {to!r}: pass a number.") from None
+        if not isinstance(to, int | float | np.number):
+            raise InputError(f"to is {to!r}: pass a number.")
+        target[0] = to
         if incremental.run(*self._arguments, which, target, out) >= 0:
             raise InputError(
                 f"to is {to}: {self._ensemble.source} refuses such values. Pass a finite number."
             )
-        self.x[column] = to
+        self._x[column] = to
         return float(out[0])
 
     def run(self, features: Any, to: Any) -> Array:
@@ -102,18 +110,23 @@ class Walker:
             Its new value.
         """
         e = self._ensemble
-        columns, to = np.asarray(features), np.array(to, np.float64)
+        try:
+            columns, to = np.asarray(features), np.array(to, np.float64)
+        except (TypeError, ValueError):
+            raise InputError("to must be a sequence of numbers.") from None
+        if columns.ndim != 1:
+            raise InputError(f"features is {features!r}: pass a sequence of features.")
         if columns.dtype.kind not in "iu" or not _all_within(columns, e.n_features):
             columns = np.array([e.feature_index(f) for f in features], np.int64)
-        if columns.shape != to.shape or columns.ndim != 1:
+        if columns.shape != to.shape:
             raise InputError(
-                f"features has shape {columns.shape} and to has shape {to.shape}: pass two "
+                f"features has length {columns.size} and to has shape {to.shape}: pass two "
                 "sequences of the same length."
             )
         out = np.empty(to.size, e.value.dtype)
         refused = int(incremental.run(*self._arguments, e.compiled.position[columns], to, out))
         made = to.size if refused < 0 else refused
-        self.x[columns[:made]] = to[:made]
+        self._x[columns[:made]] = to[:made]
         if refused >= 0:
             raise InputError(
                 f"to[{made}] is {to[made]}: {e.source} refuses such values. Pass finite numbers. "
@@ -130,7 +143,7 @@ def _all_within(columns: Array, n: int) -> bool:
 def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     """Return the function along one coordinate; see `Ensemble.line`."""
     column = ensemble.feature_index(feature)
-    point = _point(ensemble, x)
+    point = ensemble._point(x)
     compiled, cells = ensemble.compiled, ensemble.compiled.cells
     j = int(compiled.position[column])
     if j < 0:
@@ -171,7 +184,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
         table, leaf_value = compiled.masks
         at = np.empty(features.shape[0], np.int64)
         if not encode.encode_row(point, *compiled.encoder, at):
-            ensemble.reject(point[None, :], 0)
+            ensemble._reject(point[None, :], 0)
         all_leaves = compiled.all_leaves
         kernels.steps_by_masks(
             j,
@@ -201,18 +214,6 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
     return steps
 
 
-def _point(ensemble: Ensemble, x: Any) -> Array:
-    """Return a copy of ``x`` as a float64 vector, from an array, a series or a one-row frame."""
-    if hasattr(x, "to_frame") and ensemble.feature_names is not None:
-        x = x.to_frame().T
-    row = x if hasattr(x, "columns") else np.asarray(x)[None, :] if np.ndim(x) == 1 else x
-    matrix = ensemble.matrix(row, "x")
-    if matrix.shape[0] != 1:
-        raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
-    point: Array = matrix[0].astype(np.float64)
-    return point
-
-
 def _keys(ensemble: Ensemble, x: Array) -> Array:
     """Return the keys of one point, in lane 0 of a tile."""
     compiled = ensemble.compiled
@@ -222,5 +223,5 @@ def _keys(ensemble: Ensemble, x: Array) -> Array:
         x, *compiled.encoder, cells.slot_start, cells.slot_table, cells.lut, keys, 0
     )
     if not accepted:
-        ensemble.reject(x[None, :], 0)
+        ensemble._reject(x[None, :], 0)
     return keys

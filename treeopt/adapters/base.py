@@ -120,20 +120,20 @@ def choose_output(class_index: Any, n_outputs: int, source: str) -> int:
             )
         return 0
     if not isinstance(class_index, int | np.integer) or not 0 <= class_index < n_outputs:
-        raise InputError(
-            f"class_index is {class_index!r}, but {source} has {n_outputs} output"
-            f"{'s' if n_outputs > 1 else ''}. Pass a number in 0..{n_outputs - 1}."
-        )
+        given = f"class_index is {class_index!r}, but {source} has"
+        if n_outputs == 1:
+            raise InputError(f"{given} one output. Leave class_index out.")
+        raise InputError(f"{given} {n_outputs} outputs. Pass a number in 0..{n_outputs - 1}.")
     return int(class_index)
 
 
-def refuse_unknown(model: Any, supported: str, known: dict[str, str] | None = None) -> NoReturn:
-    """Refuse a model of a class that no adapter reads; ``known`` holds particular reasons."""
+def refuse_unknown(model: Any, supported: str) -> NoReturn:
+    """Refuse a model of a class that no adapter reads."""
     source = type(model).__name__
     why = "it is not one of the known tree models"
     if source.endswith("Classifier"):
         why = "it is a classifier, and only regressors are read"
-    refuse(source, (known or {}).get(source, why), f"Supported are {supported}.")
+    refuse(source, why, f"Supported are {supported}.")
 
 
 def pick_output(prediction: Array, class_index: int | None) -> Array:

@@ -28,11 +28,28 @@ from treeopt.adapters.base import (
 )
 from treeopt.ensemble import Array, Ensemble
 
+_WRAPS = "it wraps another model"
+_SEARCH = (_WRAPS, "Pass its best_estimator_.")
+
 WHY_NOT = {
-    "AdaBoostRegressor": "it predicts a weighted median of its trees, which is not a sum",
-    "HistGradientBoostingRegressor": "its binned trees are not read",
+    "AdaBoostRegressor": (
+        "it predicts a weighted median of its trees, which is not a sum",
+        "Train with RandomForestRegressor or GradientBoostingRegressor instead.",
+    ),
+    "HistGradientBoostingRegressor": (
+        "its binned trees are not read",
+        "Train with GradientBoostingRegressor or LGBMRegressor instead.",
+    ),
+    "BaggingRegressor": (_WRAPS, "Train with RandomForestRegressor(max_features=1.0) instead."),
+    "Pipeline": (_WRAPS, "Pass its last step, and inputs as the steps before it leave them."),
+    "GridSearchCV": _SEARCH,
+    "RandomizedSearchCV": _SEARCH,
+    "HalvingGridSearchCV": _SEARCH,
+    "HalvingRandomSearchCV": _SEARCH,
+    "MultiOutputRegressor": (_WRAPS, "Pass one of its estimators_."),
+    "TransformedTargetRegressor": (_WRAPS, "Pass its regressor_; it has the inner target."),
 }
-"""Reasons for models that a user might expect to fit."""
+"""Reason and remedy for models that a user might expect to fit."""
 
 
 def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
@@ -54,7 +71,9 @@ def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
             refuse_proba(source, output)
             return convert_kind(model, class_index)
     supported = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and GradientBoosting regressors"
-    refuse_unknown(model, supported, WHY_NOT)
+    if source in WHY_NOT:
+        refuse(source, *WHY_NOT[source])
+    refuse_unknown(model, supported)
 
 
 def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:

@@ -19,7 +19,7 @@ class _Notice(event.Listener):
     """Tells the user, once per process, that the first call has to wait for the compiler."""
 
     said = False
-    kept = "first use only; the result is cached on disk"
+    kept = "once for each kind of model; the result is kept on disk"
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__ or ""
