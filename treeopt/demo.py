@@ -25,7 +25,7 @@ def run(n_trees: int = 100) -> None:
     print(f"Model:  RandomForestRegressor({n_trees}), scikit-learn's defaults")
 
     ensemble, seconds = _timed(lambda: treeopt.from_model(model))
-    print(f"treeopt: {ensemble.n_trees} trees with {ensemble.n_leaves} leaves, {seconds:.2f} s")
+    print(f"Result: {ensemble}, converted in {seconds:.2f} s")
     treeopt.warmup(ensemble)
     print(f"Check:  {treeopt.check_conversion(model, data.X)}")
 
@@ -42,24 +42,22 @@ def run(n_trees: int = 100) -> None:
 def _moves(ensemble: treeopt.Ensemble, data: datasets.Dataset) -> None:
     """Show what a search needs most: one changed coordinate, and a whole line."""
     X, rng = data.X, np.random.default_rng(0)
-    x = X[0]
+    house, rm = X[0], data.feature_names.index("rm")
     features = rng.integers(0, X.shape[1], 20_000)
-    spread = X.std(axis=0)[features]
-    walker = ensemble.walker(x)
-    steps = x[features] + 0.05 * spread * rng.standard_normal(features.size)
-    _, seconds = _timed(lambda: walker.run(features, steps))
-    each = 1e6 * seconds / features.size
-    print(f"\nOne coordinate changed a little: {each:.2f} µs per evaluation")
-    name = "rm"
-    column = data.feature_names.index(name)
-    ensemble.line(x, column)
-    line, seconds = _timed(lambda: ensemble.line(x, column))
+    to = house[features] + 0.05 * X.std(axis=0)[features] * rng.standard_normal(features.size)
+    walker = ensemble.walker(house)
+    _, seconds = _timed(lambda: walker.run(features, to))
+    print(f"\nA small change of one feature: {1e6 * seconds / features.size:.2f} µs per evaluation")
+
+    line, seconds = _timed(lambda: ensemble.line(house, rm))
     best = int(np.argmax(line.value))
     lower = -np.inf if best == 0 else line.upper[best - 1]
     print(
-        f"All {line.value.size} values along '{name}' (rooms): {1e6 * seconds:.0f} µs; the best, "
-        f"{line.value[best]:.2f}, for {lower:.3f} < {name} <= {line.upper[best]:.3f} "
-        f"(today {ensemble.predict(x[None, :])[0]:.2f} at {x[column]:.3f})"
+        f"The first house has rm = {house[rm]:.3f} rooms and is predicted at "
+        f"{ensemble.predict(house[None, :])[0]:.2f}.\n"
+        f"With another rm it could be any of {line.value.size} values, found in "
+        f"{1e6 * seconds:.0f} µs;\nthe highest is {line.value[best]:.2f}, for "
+        f"{lower:.3f} < rm <= {line.upper[best]:.3f}."
     )
 
 
