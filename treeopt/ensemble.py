@@ -276,7 +276,7 @@ class Ensemble:
 
             bad = acceptable(matrix, self._strict_columns, self.compiled.numbers)
             if bad >= 0:
-                self._reject(matrix, int(bad))
+                self._reject(matrix, int(bad), name)
         return matrix
 
     @cached_property
@@ -286,7 +286,7 @@ class Ensemble:
             return np.empty(0, np.int64)
         return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
 
-    def _reject(self, X: Array, row: int) -> NoReturn:
+    def _reject(self, X: Array, row: int, name: str = "X") -> NoReturn:
         """Raise the error for a row that the model's library would not accept."""
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)
@@ -295,8 +295,9 @@ class Ensemble:
         column = int(np.flatnonzero(bad)[0])
         label = self.feature_names[column] if self.feature_names else column
         raise InputError(
-            f"X[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: {self.source} "
-            "refuses such values, so its prediction is not defined. Remove or replace them."
+            f"{name}[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: "
+            f"{self.source} refuses such values, so its prediction is not defined. Remove or "
+            "replace them."
         )
 
 

@@ -184,7 +184,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
         table, leaf_value = compiled.masks
         at = np.empty(features.shape[0], np.int64)
         if not encode.encode_row(point, *compiled.encoder, at):
-            ensemble._reject(point[None, :], 0)
+            ensemble._reject(point[None, :], 0, "x")
         all_leaves = compiled.all_leaves
         kernels.steps_by_masks(
             j,
@@ -223,5 +223,5 @@ def _keys(ensemble: Ensemble, x: Array) -> Array:
         x, *compiled.encoder, cells.slot_start, cells.slot_table, cells.lut, keys, 0
     )
     if not accepted:
-        ensemble._reject(x[None, :], 0)
+        ensemble._reject(x[None, :], 0, "x")
     return keys

@@ -79,8 +79,6 @@ def own_prediction(
 
     Forests that would sum on several threads are summed in order.
     """
-    if isinstance(model, Ensemble):
-        return model.predict
     predict: Callable[[Array], Array] = _adapter(model).own_prediction(model, output, class_index)
     return predict
 
