@@ -48,7 +48,8 @@ def test_line_equals_truth_at_every_cell(e, seed, walk):
             ends = np.where(np.isinf(line.upper), np.inf, line.upper)
             assert (np.diff(line.upper) > 0).all() and line.upper[-1] == np.inf
             cuts = e.threshold[(e.feature == j) & np.isfinite(e.threshold)]
-            for v in np.concatenate([ends, cuts, truth.POOL, [-np.inf]]):
+            known = e.categories[j].value if j in e.categories else []
+            for v in np.concatenate([ends, cuts, known, truth.POOL, [-np.inf]]):
                 y = float(e.input_dtype.type(v))
                 if y == e.missing_value:
                     continue
@@ -116,7 +117,9 @@ def test_bit_operations(x):
 @given(truth.ensembles())
 def test_packed_words_hold_the_trees(e):
     words, roots, bits = e.compiled.nodes
-    field, child_mask, child_shift, rank_shift = (int(b) for b in bits)
+    field, child_mask, child_shift, rank_shift, bit_shift = (int(b) for b in bits.ravel())
+    has_sets = bool((e.category_set >= 0).any())
+    assert bits.ndim == 1 + has_sets
     cells = e.compiled.cells
     first, count = pack.leaf_ranges(e.left, e.right, e.tree_start)
     seen = 0
@@ -132,6 +135,7 @@ def test_packed_words_hold_the_trees(e):
             else:
                 assert word & field == 8 * cells.node_slot[node]
                 assert word >> rank_shift == cells.node_rank[node]
+                assert not has_sets or word >> bit_shift & 31 == cells.node_bit[node]
                 assert count[node] == count[e.left[node]] + count[e.right[node]]
                 todo += [(int(e.left[node]), child), (int(e.right[node]), child + 1)]
     assert seen == e.n_nodes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,9 @@ class LeafBoxes:
     missing : bool array of shape (n, n_features) or None
         Whether a missing value in this feature leads here; None if the model accepts none. A leaf
         that only missing values reach has an empty interval, from inf to -inf.
+    categories : mapping from int to bool array of shape (n, n_categories + 1)
+        For each feature that is split by categories, whether each of them leads here, and in the
+        last column whether all other numbers do. Its interval is then the whole line.
     ensemble : Ensemble
         The ensemble they come from.
     """
@@ -42,6 +46,7 @@ class LeafBoxes:
     upper: Array
     value: Array
     missing: Array | None
+    categories: Mapping[int, Array]
     ensemble: Ensemble
 
     def __repr__(self) -> str:
@@ -60,6 +65,9 @@ class LeafBoxes:
         x[x == self.ensemble.missing_value] = np.nan
         inside = (self.lower < x) & (x <= self.upper)
         inside |= np.isneginf(x) & np.isneginf(self.lower)
+        for column, leads in self.categories.items():
+            category = self.ensemble.categories[column].index_of(x[[column]])
+            inside[:, column] = leads[:, category[0]] & ~np.isnan(x[column])
         if self.missing is not None:
             inside |= np.isnan(x) & self.missing
         return np.flatnonzero(inside.all(axis=1))
@@ -75,7 +83,14 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
     missing = np.ones(shape, np.bool_) if cells.missing else None
     pieces: dict[int, list[tuple[Array, Array]]] = {}
+    categories: dict[int, Array] = {}
     for j, column in enumerate(cells.columns):
+        if cells.has_sets[j]:
+            reachable = compiled.reachable_cells(j)
+            categories[int(column)] = _by_category(ensemble, int(column), j, reachable)
+            if missing is not None:
+                missing[:, column] = reachable[:, -1]
+            continue
         begin, end = begins[j], ends[j]
         lower[:, column], upper[:, column] = _ends(cells, j, begin, end)
         if missing is not None:
@@ -83,8 +98,21 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
         if any(cells.is_fenced(s) for s in cells.slots_of(j)):
             pieces[int(column)] = _pieces(cells, j, begin, end, low, high)
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(compiled.leaf_start))
-    boxes = LeafBoxes(tree, lower, upper, compiled.leaf_value.copy(), missing, ensemble)
+    values = compiled.leaf_value.copy()
+    boxes = LeafBoxes(tree, lower, upper, values, missing, categories, ensemble)
     return _split(boxes, pieces) if pieces else boxes
+
+
+def _by_category(ensemble: Ensemble, column: int, j: int, reachable: Array) -> Array:
+    """Return which categories lead to each leaf, and in the last column whether others do."""
+    known = ensemble.categories[column]
+    ends = np.append(ensemble.compiled.cells.cuts_of(j), np.inf)
+    category = known.index_of(ends)
+    # One cell stands for each category; those of no category all go the same way.
+    cell = np.zeros(len(known) + 1, np.int64)
+    cell[category] = np.arange(ends.size)
+    by_category: Array = reachable[:, cell]
+    return by_category
 
 
 def _reaches(cells: Cells, j: int, cell: int, low: Array, high: Array) -> Array:
@@ -155,6 +183,7 @@ def _split(boxes: LeafBoxes, pieces: dict[int, list[tuple[Array, Array]]]) -> Le
         boxes.upper[rows],
         boxes.value[rows],
         None if boxes.missing is None else boxes.missing[rows],
+        {column: leads[rows] for column, leads in boxes.categories.items()},
         boxes.ensemble,
     )
     result.lower[:, columns] = lower

@@ -7,8 +7,11 @@ tree. Cell ``k`` of an ordered feature with cuts ``c[0] < c[1] < ...`` is the in
 A split asks whether a cell belongs to the right side. For most splits that is a comparison of the
 cell's index with the rank of the split's cut. Where it is not (a default direction for missing
 values, the zero that LightGBM takes for missing), a *slot* maps the cells of the feature to keys
-that make it one. So every split, of every library, is ``key[slot](cell) > rank``; one on a set of
-categories would be a slot with two keys.
+that make it one. So every split by threshold, of every library, is ``key[slot](cell) > rank``.
+
+Categories are cells too: the intervals of numbers that their library reads as the same category,
+and those between that it does not know. A slot of such a feature holds up to `SETS_PER_SLOT` sets,
+one per bit: the key of a cell has bit ``b`` set if set ``b`` sends the cell to the right.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ ZERO_LIMIT = float(np.float32(1e-35))
 
 ZERO_CUTS = (float(np.nextafter(-ZERO_LIMIT, -np.inf)), ZERO_LIMIT)
 """The two cuts that fence LightGBM's zero off from the rest of the line."""
+
+SETS_PER_SLOT = 30
+"""Bits 1 to 30 of a key; bit 0 of a node's split says that it is by threshold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +53,11 @@ class Cells:
         The feature of each slot (-1 for slot 0).
     slot_table, lut : int64 and int32 arrays
         Where the slot's keys, one per cell, begin in ``lut``; -1 if the key is the cell itself.
-    node_slot, node_rank : int32 arrays
-        Slot and rank of each node's split; zero at leaves.
+    node_slot, node_rank, node_bit : int32 arrays
+        Slot and rank of each node's split; zero at leaves. Where the split is by a set of
+        categories, its bit in the key, and rank 0; else bit 0.
+    has_sets : bool array
+        Whether the splits of each feature are by sets of categories.
     """
 
     columns: Array
@@ -61,6 +70,8 @@ class Cells:
     lut: Array
     node_slot: Array
     node_rank: Array
+    node_bit: Array
+    has_sets: Array
 
     @property
     def n_cells(self) -> Array:
@@ -83,7 +94,7 @@ class Cells:
 
     def is_fenced(self, slot: int) -> bool:
         """Tell whether the slot takes zero for missing: its ordered cells are out of order."""
-        if self.slot_table[slot] < 0:
+        if self.slot_table[slot] < 0 or self.has_sets[self.slot_feature[slot]]:
             return False
         keys = self.keys_of(slot)
         ordered = keys[:-1] if self.missing else keys
@@ -96,6 +107,24 @@ class Cells:
         return int(below) + 1, int(above)
 
 
+class _Slots:
+    """Collects the slots of all features."""
+
+    def __init__(self) -> None:
+        self.start, self.feature, self.table = [1], [-1], [-1]
+        self.lut: list[Array] = []
+        self._size = 0
+
+    def add(self, j: int, keys: Array | None) -> int:
+        """Add a slot with these keys (None: the cells themselves); return its number."""
+        self.feature.append(j)
+        self.table.append(-1 if keys is None else self._size)
+        if keys is not None:
+            self.lut.append(keys)
+            self._size += keys.size
+        return len(self.feature) - 1
+
+
 def build_cells(ensemble: Ensemble) -> Cells:
     """Find the cells of an ensemble and express its splits in terms of them."""
     inner = np.flatnonzero(ensemble.left >= 0)
@@ -104,44 +133,46 @@ def build_cells(ensemble: Ensemble) -> Cells:
     columns, first = np.unique(feature[order], return_index=True)
     groups = np.split(inner[order], first[1:]) if columns.size else []
 
-    node_slot = np.zeros(ensemble.n_nodes, np.int32)
-    node_rank = np.zeros(ensemble.n_nodes, np.int32)
+    splits = np.zeros((3, ensemble.n_nodes), np.int32)
     all_cuts: list[Array] = []
-    slot_start, slot_feature, slot_table = [1], [-1], [-1]
-    lut: list[Array] = []
-    lut_size = 0
+    slots = _Slots()
+    has_sets = np.array([ensemble.category_set[nodes[0]] >= 0 for nodes in groups], np.bool_)
     for j, nodes in enumerate(groups):
-        threshold = ensemble.threshold[nodes]
-        zero = ensemble.zero_missing[nodes]
-        cuts = np.unique(np.append(threshold, ZERO_CUTS) if zero.any() else threshold)
-        # A threshold of +inf parts missing from the rest: its rank is that of the last real cell.
-        cuts = cuts[cuts < np.inf]
-        all_cuts.append(cuts)
-        node_rank[nodes] = np.searchsorted(cuts, threshold)
-        kind = 2 * zero + ensemble.default_left[nodes]
-        for k in np.unique(kind):
-            keys = _keys(cuts, bool(k % 2), bool(k // 2), ensemble.accepts_nan)
-            node_slot[nodes[kind == k]] = len(slot_feature)
-            slot_feature.append(j)
-            if keys is None:
-                slot_table.append(-1)
-            else:
-                slot_table.append(lut_size)
-                lut.append(keys)
-                lut_size += keys.size
-        slot_start.append(len(slot_feature))
+        add = _add_sets if has_sets[j] else _add_thresholds
+        all_cuts.append(add(ensemble, j, nodes, slots, splits))
+        slots.start.append(len(slots.feature))
+    node_slot, node_rank, node_bit = splits
     return Cells(
         columns=columns.astype(np.int64),
         cuts=np.concatenate(all_cuts) if all_cuts else np.empty(0),
         cut_start=np.cumsum([0, *(c.size for c in all_cuts)]),
         missing=ensemble.accepts_nan,
-        slot_start=np.array(slot_start, np.int64),
-        slot_feature=np.array(slot_feature, np.int64),
-        slot_table=np.array(slot_table, np.int64),
-        lut=np.concatenate(lut) if lut else np.empty(0, np.int32),
+        slot_start=np.array(slots.start, np.int64),
+        slot_feature=np.array(slots.feature, np.int64),
+        slot_table=np.array(slots.table, np.int64),
+        lut=np.concatenate(slots.lut) if slots.lut else np.empty(0, np.int32),
         node_slot=node_slot,
         node_rank=node_rank,
+        node_bit=node_bit,
+        has_sets=has_sets,
     )
+
+
+def _add_thresholds(
+    ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: Array
+) -> Array:
+    """Add the slots of a feature that is split by thresholds; return its cuts."""
+    threshold = ensemble.threshold[nodes]
+    zero = ensemble.zero_missing[nodes]
+    cuts = np.unique(np.append(threshold, ZERO_CUTS) if zero.any() else threshold)
+    # A threshold of +inf parts missing from the rest: its rank is that of the last real cell.
+    cuts = cuts[cuts < np.inf]
+    splits[1, nodes] = np.searchsorted(cuts, threshold)
+    kind = 2 * zero + ensemble.default_left[nodes]
+    for k in np.unique(kind):
+        keys = _keys(cuts, bool(k % 2), bool(k // 2), ensemble.accepts_nan)
+        splits[0, nodes[kind == k]] = slots.add(j, keys)
+    return cuts
 
 
 def _keys(cuts: Array, missing_left: bool, zero_missing: bool, has_missing: bool) -> Array | None:
@@ -159,3 +190,34 @@ def _keys(cuts: Array, missing_left: bool, zero_missing: bool, has_missing: bool
         below, above = np.searchsorted(cuts, ZERO_CUTS)
         keys[below + 1 : above + 1] = side
     return keys
+
+
+def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: Array) -> Array:
+    """Add the slots of a feature that is split by sets of categories; return its cuts."""
+    categories = ensemble.categories[int(ensemble.feature[nodes[0]])]
+    cuts = np.unique(np.append(categories.lower, categories.upper))
+    cuts = cuts[np.isfinite(cuts)]
+    category = categories.index_of(np.append(cuts, np.inf))
+    # Equal sets with the same default direction share a bit.
+    number: dict[tuple[bytes, bool], int] = {}
+    which = np.empty(nodes.size, np.int64)
+    for i, node in enumerate(nodes):
+        k = ensemble.category_set[node]
+        members = ensemble.set_member[ensemble.set_start[k] : ensemble.set_start[k + 1]]
+        key = (np.unique(members).tobytes(), bool(ensemble.default_left[node]))
+        which[i] = number.setdefault(key, len(number))
+    slot = []
+    sets = list(number)
+    for first in range(0, len(sets), SETS_PER_SLOT):
+        keys = np.zeros(cuts.size + 1 + int(ensemble.accepts_nan), np.int32)
+        for bit, (members_bytes, missing_left) in enumerate(sets[first : first + SETS_PER_SLOT], 1):
+            # The last place stands for inputs of no known category, which are -1.
+            goes_right = np.ones(len(categories) + 1, np.bool_)
+            goes_right[np.frombuffer(members_bytes, np.int32)] = False
+            keys[: category.size] |= goes_right[category].astype(np.int32) << bit
+            if ensemble.accepts_nan:
+                keys[-1] |= int(not missing_left) << bit
+        slot.append(slots.add(j, keys))
+    splits[0, nodes] = np.array(slot)[which // SETS_PER_SLOT]
+    splits[2, nodes] = which % SETS_PER_SLOT + 1
+    return cuts

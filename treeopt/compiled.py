@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeopt.cells import Cells, build_cells
+from treeopt.cells import SETS_PER_SLOT, Cells, build_cells
 from treeopt.errors import UnsupportedModelError
 from treeopt.kernels import boxes, encode, masks, pack, walk
 
@@ -61,6 +61,8 @@ class Compiled:
         numbers[encode.FLOAT32] = ensemble.input_dtype == np.float32
         numbers[encode.REJECTS_NAN] = not ensemble.accepts_nan
         numbers[encode.REJECTS_INF] = not ensemble.accepts_inf
+        numbers[encode.TAIL] = ensemble.tail_start
+        numbers[encode.TAIL_BASE] = ensemble.tail_base
         return numbers
 
     @cached_property
@@ -132,10 +134,13 @@ class Compiled:
         rank_bits = largest_rank.bit_length()
         child_bits = e.n_nodes.bit_length()
         field_bits = (int(cells.slot_start[-1]) * walk.LANES).bit_length()
-        if rank_bits + child_bits + field_bits > 64:
+        has_sets = bool(cells.has_sets.any())
+        bit_bits = SETS_PER_SLOT.bit_length() if has_sets else 0
+        needed = rank_bits + child_bits + bit_bits + field_bits
+        if needed > 64:
             raise UnsupportedModelError(
                 f"{e.source} has {e.n_nodes} nodes on {cells.columns.size} features: a node would "
-                f"need {rank_bits + child_bits + field_bits} bits and has 64. Use fewer trees."
+                f"need {needed} bits and has 64. Use fewer trees."
             )
         words, roots = pack.pack_nodes(
             e.left,
@@ -143,14 +148,18 @@ class Compiled:
             e.tree_start,
             cells.node_slot,
             cells.node_rank,
+            cells.node_bit,
             first,
             count,
             field_bits,
+            bit_bits,
             child_bits,
             walk.LANES,
         )
-        bits = [2**field_bits - 1, 2**child_bits - 1, field_bits, field_bits + child_bits]
-        return words, roots, np.array(bits, np.uint64)
+        low_bits = field_bits + bit_bits
+        shifts = [low_bits, low_bits + child_bits, field_bits]
+        bits = np.array([2**field_bits - 1, 2**child_bits - 1, *shifts], np.uint64)
+        return words, roots, bits[None, :] if has_sets else bits
 
     @cached_property
     def mask_dtype(self) -> type[np.unsignedinteger[Any]] | None:
@@ -183,6 +192,7 @@ class Compiled:
             e.tree_start,
             cells.node_slot,
             cells.node_rank,
+            cells.node_bit,
             first,
             count,
             cells.slot_feature,
@@ -223,15 +233,24 @@ class Compiled:
         shape = (self.leaf_value.size, int(cells.slot_start[-1]))
         low = np.zeros(shape, np.int32)
         high = np.full(shape, np.iinfo(np.int32).max, np.int32)
-        args = (e.left, e.right, cells.node_slot, cells.node_rank, self.leaves[0])
-        boxes.key_ranges(*args, low, high)
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        boxes.key_ranges(e.left, e.right, *splits, self.leaves[0], low, high)
         return low, high
+
+    def reachable_cells(self, j: int) -> Array:
+        """Return whether each cell of feature ``j`` leads to each leaf, ``[leaf, cell]``."""
+        e, cells = self._ensemble, self.cells
+        reachable = np.ones((self.leaf_value.size, int(cells.n_cells[j])), np.bool_)
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        slots = (cells.slot_feature, cells.slot_table, cells.lut)
+        boxes.reachable_cells(j, e.left, e.right, *splits, *self.leaves, *slots, reachable)
+        return reachable
 
     @cached_property
     def cell_ranges(self) -> tuple[Array, Array]:
         """First and last ordered cell ``[feature, leaf]`` of each leaf (first > last: none).
 
-        Where zero counts as missing, its cells do not count here.
+        Where zero counts as missing, its cells do not count here; nor do sets of categories.
         """
         low, high = self.key_ranges
         cells = self.cells

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeopt.categories import Categories
 from treeopt.errors import InputError, ModelFormatError
 from treeopt.inputs import NamedPoint, as_matrix, listed, spelled
+from treeopt.links import IDENTITY, LINKS, Link
 
 if TYPE_CHECKING:
     from treeopt.boxes import LeafBoxes
@@ -29,13 +31,16 @@ _DTYPES = {
     "value": None,
     "default_left": np.bool_,
     "zero_missing": np.bool_,
+    "category_set": np.int32,
+    "set_start": np.int64,
+    "set_member": np.int32,
     "tree_start": np.int64,
     "importances": np.float64,
 }
 """The arrays of an ensemble; values keep the precision in which they are added."""
 
-LINKS = ("identity",)
-"""How the sum may become the prediction."""
+MAX_FEATURES = 10_000_000
+"""More columns than this are taken for a damaged model."""
 
 _FAST = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -46,7 +51,8 @@ class Ensemble:
 
     The prediction is ``link((base + value[leaf_0] + value[leaf_1] + ...) / divisor)``, added from
     left to right in the dtype of ``value``. A node sends an input, after the cast to
-    ``input_dtype``, to the right child if and only if ``x > threshold``.
+    ``input_dtype``, to the right child if and only if ``x > threshold``; one with a set of
+    categories, if and only if the input's category is not in the set.
 
     Use `treeopt.from_model` to make one.
 
@@ -59,6 +65,11 @@ class Ensemble:
         Whether a missing value goes to the left child.
     zero_missing : bool array
         Whether zero (within LightGBM's limit) counts as missing at this node.
+    category_set : int32 array
+        The set of categories that go to the left child; -1 where the split is by threshold.
+    set_start, set_member : int64 and int32 arrays
+        Where each set begins in ``set_member``, and their members: indices into the categories of
+        the feature, and -1 for all inputs that are of no known category.
     tree_start : int64 array
         First node of each tree, its root, and the number of nodes at the end.
     n_features : int
@@ -71,8 +82,17 @@ class Ensemble:
         Inputs are cast to this before any comparison.
     base, divisor : float
         Start and divisor of the sum.
-    link : str
-        How the sum becomes the prediction; so far ``"identity"``.
+    tail_start, tail_base : int and float
+        Trees from ``tail_start`` on are a second sum, which starts from ``tail_base`` and is added
+        to the first before the division: so the difference of two classes' margins is exact. By
+        default there are none.
+    link : Link
+        How the sum becomes the prediction.
+    categories : mapping from int to Categories
+        The categories of the features that have them.
+    frame_labels : tuple of tuples or None
+        LightGBM's rule for frames: the labels of the ``category`` columns, in their order, whatever
+        they are called; None if there is no such rule.
     accepts_nan, accepts_inf : bool
         Whether the model's own ``predict`` accepts missing and infinite values.
     missing_value : float
@@ -89,19 +109,30 @@ class Ensemble:
     default_left: Array
     zero_missing: Array
     tree_start: Array
+    category_set: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    set_start: Array = field(default_factory=lambda: np.zeros(1, np.int64))
+    set_member: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     n_features: int
     feature_names: tuple[str, ...] | None
     importances: Array
     input_dtype: np.dtype[Any]
     base: float = 0.0
     divisor: float = 1.0
-    link: str = "identity"
+    tail_start: int = -1
+    tail_base: float = -0.0
+    link: Link = IDENTITY
+    categories: Mapping[int, Categories] = field(default_factory=dict)
+    frame_labels: tuple[tuple[Any, ...], ...] | None = None
     accepts_nan: bool = True
     accepts_inf: bool = True
     missing_value: float = np.nan
     source: str = "Ensemble"
 
     def __post_init__(self) -> None:
+        if not self.category_set.size:
+            object.__setattr__(self, "category_set", np.full(self.left.size, -1, np.int32))
+        if self.tail_start < 0:
+            object.__setattr__(self, "tail_start", self.n_trees)
         for name, dtype in _DTYPES.items():
             # A view: the caller's own array stays as it is.
             array = np.ascontiguousarray(getattr(self, name), dtype).view()
@@ -166,6 +197,20 @@ class Ensemble:
         >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
         >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
         array([2., 3.])
+        """
+        return self.link(self.margin(X, n_jobs=n_jobs))
+
+    def margin(self, X: Any, *, n_jobs: int | None = 1) -> Array:
+        """Return the sum of the trees before the link, as `predict` takes its arguments.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.ensemble import GradientBoostingClassifier
+        >>> X, y = [[0.0], [1.0]], [0, 1]
+        >>> model = GradientBoostingClassifier(n_estimators=5).fit(X, y)
+        >>> treeopt.from_model(model).margin(X) == model.decision_function(X)
+        array([ True,  True])
         """
         matrix = self._matrix(X)
         out, refused = self.compiled.predict(matrix, 1 if n_jobs == 1 else _n_threads(n_jobs))
@@ -247,7 +292,7 @@ class Ensemble:
                 raise InputError("x is a mapping, but the model has no names. Pass a vector.")
             x = NamedPoint(x)
         elif hasattr(x, "to_frame") and self.feature_names is not None:
-            x = x.to_frame().T.infer_objects()
+            x = NamedPoint(x) if self.categories else x.to_frame().T.infer_objects()
         elif np.ndim(x) == 1:
             x = np.asarray(x)[None, :]
         matrix = self._matrix(x, "x")
@@ -269,28 +314,38 @@ class Ensemble:
             or not X.flags.carray
             or not X.shape[0]
         ):
-            X = as_matrix(X, self.n_features, self.feature_names, self.input_dtype, name)
+            X = as_matrix(X, self, name)
         matrix: Array = X
-        if self._strict_columns.size:
+        for columns, numbers in self._strict:
             from treeopt.kernels.encode import acceptable
 
-            bad = acceptable(matrix, self._strict_columns, self.compiled.numbers)
+            bad = acceptable(matrix, columns, numbers)
             if bad >= 0:
                 self._reject(matrix, int(bad), name)
         return matrix
 
     @cached_property
-    def _strict_columns(self) -> Array:
-        """Columns that no split reads but whose values the library checks all the same."""
-        if self.accepts_nan and self.accepts_inf:
-            return np.empty(0, np.int64)
-        return np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
+    def _strict(self) -> list[tuple[Array, Array]]:
+        """Columns whose values the library checks where the kernels do not, and by which rule."""
+        strict = []
+        if not (self.accepts_nan and self.accepts_inf):
+            unread = np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
+            strict.append((unread, self.compiled.numbers))
+        finite = [j for j, known in self.categories.items() if known.finite]
+        if finite:
+            from treeopt.kernels.encode import REJECTS_INF
+
+            numbers = self.compiled.numbers.copy()
+            numbers[REJECTS_INF] = 1.0
+            strict.append((np.array(finite), numbers))
+        return [(columns, numbers) for columns, numbers in strict if columns.size]
 
     def _reject(self, X: Array, row: int, name: str = "X") -> NoReturn:
         """Raise the error for a row that the model's library would not accept."""
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)
-        what = "infinite or too large for float32" if self.accepts_nan else "not finite"
+        too_large = " or too large for float32" if self.input_dtype == np.float32 else ""
+        what = f"infinite{too_large}" if self.accepts_nan else "not finite"
         bad = np.isinf(x) if self.accepts_nan else ~np.isfinite(x)
         column = int(np.flatnonzero(bad)[0])
         label = self.feature_names[column] if self.feature_names else column
@@ -314,34 +369,70 @@ def _n_threads(n_jobs: Any) -> int:
 
 def _validate(e: Ensemble) -> None:
     """Check that the arrays describe proper trees; kernels index them without looking."""
-    if e.link not in LINKS:
-        raise ModelFormatError(f"{e.source}: the link {e.link!r} is not one of {listed(LINKS)}.")
-    if e.value.dtype not in _FAST or e.input_dtype not in _FAST:
-        raise ModelFormatError(f"{e.source}: values and inputs must be float32 or float64.")
+    _require(e, e.link.name in LINKS, f"the link {e.link.name!r} is not one of {listed(LINKS)}")
+    is_float = e.value.dtype in _FAST and e.input_dtype in _FAST
+    _require(e, is_float, "values and inputs must be float32 or float64")
+    _require(e, 0 <= e.n_features <= MAX_FEATURES, f"it claims {e.n_features} features")
+    _require(e, e.importances.shape == (e.n_features,), "there must be one importance per feature")
+    named = e.feature_names is None or len(e.feature_names) == e.n_features
+    _require(e, named, "there must be one name per feature")
     n = e.left.size
     per_node = (e.feature, e.threshold, e.right, e.value, e.default_left, e.zero_missing)
-    if any(a.shape != (n,) for a in per_node):
-        raise ModelFormatError(f"{e.source}: the node arrays differ in length.")
+    same = all(a.shape == (n,) for a in (*per_node, e.category_set))
+    _require(e, same, "the node arrays differ in length")
     start = e.tree_start
-    if start.size < 2 or start[0] != 0 or start[-1] != n or (np.diff(start) < 1).any():
-        raise ModelFormatError(f"{e.source}: there are no trees, or a tree has no nodes.")
+    whole = (
+        start.size >= 2 and start[0] == 0 and start[-1] == n and bool((np.diff(start) > 0).all())
+    )
+    _require(e, whole, "there are no trees, or a tree has no nodes")
+    _require(e, e.tail_start <= e.n_trees, "the second sum starts outside the trees")
+    alone = e.tail_start < e.n_trees or (e.tail_base == 0 and np.signbit(e.tail_base))
+    _require(e, bool(alone), "there is no second sum, but it has a base")
     inner = np.flatnonzero(e.left >= 0)
     children = np.concatenate([e.left[inner], e.right[inner]]).astype(np.int64)
     parents = np.concatenate([inner, inner])
     tree = np.repeat(np.arange(start.size - 1), np.diff(start))
-    if (
-        (children <= parents).any()
-        or (children >= n).any()
-        or children.size != n - (start.size - 1)
-        or (np.bincount(children, minlength=n) > 1).any()
-        or (tree[children] != tree[parents]).any()
-    ):
-        raise ModelFormatError(f"{e.source}: the children of a node are not a tree in order.")
-    if ((e.feature[inner] < 0) | (e.feature[inner] >= e.n_features)).any():
-        raise ModelFormatError(f"{e.source}: a split reads a feature that is not there.")
-    if (np.isnan(e.threshold[inner]) | np.isneginf(e.threshold[inner])).any():
-        raise ModelFormatError(f"{e.source}: a threshold is NaN or -inf.")
-    if e.importances.shape != (e.n_features,):
-        raise ModelFormatError(f"{e.source}: there must be one importance per feature.")
-    if e.feature_names is not None and len(e.feature_names) != e.n_features:
-        raise ModelFormatError(f"{e.source}: there must be one name per feature.")
+    in_order = (
+        bool(((children > parents) & (children < n)).all())
+        and children.size == n - (start.size - 1)
+        and np.bincount(children, minlength=n).max(initial=0) <= 1
+        and bool((tree[children] == tree[parents]).all())
+    )
+    _require(e, in_order, "the children of a node are not a tree in order")
+    feature, threshold = e.feature[inner], e.threshold[inner]
+    known = bool(((feature >= 0) & (feature < e.n_features)).all())
+    _require(e, known, "a split reads a feature that is not there")
+    by_set = e.category_set[inner] >= 0
+    ordered = ~(np.isnan(threshold) | np.isneginf(threshold))
+    _require(e, bool((ordered | by_set).all()), "a threshold is NaN or -inf")
+    _validate_sets(e, inner[by_set], np.unique(feature[~by_set]))
+
+
+def _validate_sets(e: Ensemble, nodes: Array, ordered: Array) -> None:
+    """Check the sets of categories; ``nodes`` split by them, ``ordered`` are other features."""
+    start, member = e.set_start, e.set_member
+    whole = start.size >= 1 and start[0] == 0 and start[-1] == member.size
+    _require(e, whole and bool((np.diff(start) >= 0).all()), "the sets of categories are damaged")
+    used = np.unique(e.feature[nodes])
+    apart = not np.isin(used, ordered).any()
+    _require(e, apart, "a feature is split both by threshold and by category")
+    listed_all = all(int(j) in e.categories for j in used)
+    _require(e, listed_all, "a feature is split by categories that are not given")
+    _require(e, not e.zero_missing[nodes].any(), "zero cannot be missing among categories")
+    n_sets = start.size - 1
+    _require(e, bool((e.category_set < n_sets).all()), "a split reads a set that is not there")
+    largest = np.full(n_sets, np.iinfo(np.int32).max)
+    for j in used:
+        sets = e.category_set[nodes[e.feature[nodes] == j]]
+        np.minimum.at(largest, sets, len(e.categories[int(j)]) - 1)
+    within = (member >= -1) & (member <= np.repeat(largest, np.diff(start)))
+    _require(e, bool(within.all()), "a set holds a category that is not there")
+    for categories in e.categories.values():
+        ends = np.column_stack([categories.lower, categories.upper]).ravel()
+        rising = bool((np.diff(ends) >= 0).all() and (categories.lower < categories.upper).all())
+        _require(e, rising and not np.isnan(ends).any(), "categories overlap or are out of order")
+
+
+def _require(e: Ensemble, holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ModelFormatError(f"{e.source}: {otherwise}.")

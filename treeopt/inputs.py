@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from bisect import bisect
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,12 +13,11 @@ import numpy as np
 from treeopt.errors import InputError
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.categories import Categories
+    from treeopt.ensemble import Array, Ensemble
 
 
-def as_matrix(
-    X: Any, n_features: int, names: Sequence[str] | None, dtype: np.dtype[Any], name: str = "X"
-) -> Array:
+def as_matrix(X: Any, ensemble: Ensemble, name: str = "X") -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
     It is writable, since kernels are compiled apart for arrays that are not.
@@ -24,13 +25,9 @@ def as_matrix(
     Parameters
     ----------
     X : array-like or data frame
-        Rows to predict. The columns of a frame are matched by name.
-    n_features : int
-        Number of columns the model was trained on.
-    names : sequence of str or None
-        Their names, where the model has them.
-    dtype : dtype
-        The model's input dtype.
+        Rows to predict. The columns of a frame are matched by name, labels become numbers.
+    ensemble : Ensemble
+        The model's columns.
     name : str
         How messages call the argument.
 
@@ -40,8 +37,8 @@ def as_matrix(
         If a column is missing, unknown or not numeric, or the width is wrong.
     """
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        X = _frame_to_array(X, names, name)
-        X = X if X.dtype.kind not in "iub" else X.astype(dtype)
+        X = _frame_to_array(X, ensemble, name)
+        X = X if X.dtype.kind not in "iub" else X.astype(ensemble.input_dtype)
     elif hasattr(X, "toarray"):
         raise InputError(f"{name} is a sparse matrix. Pass {name}.toarray().")
     try:
@@ -60,9 +57,10 @@ def as_matrix(
         one_row = "to_frame().T" if hasattr(X, "to_frame") else "reshape(1, -1)"
         hint = f" For one row, pass {name}.{one_row}." if matrix.ndim == 1 else ""
         raise InputError(f"{name} is {matrix.ndim}-dimensional: a matrix is needed.{hint}")
-    if matrix.shape[1] != n_features:
+    if matrix.shape[1] != ensemble.n_features:
         raise InputError(
-            f"{name} has {matrix.shape[1]} columns, the model was trained on {n_features}. "
+            f"{name} has {matrix.shape[1]} columns, the model was trained on "
+            f"{ensemble.n_features}. "
             "Pass the training columns in their order, or a data frame with their names."
         )
     if matrix.shape[0] == 0:
@@ -76,16 +74,20 @@ def as_matrix(
 class NamedPoint:
     """A mapping from names to values, as a frame of one row."""
 
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self._values = values
-        self.columns = list(values)
+    def __init__(self, values: Any) -> None:
+        self._values = dict(values)
+        self.columns = list(self._values)
 
     def __getitem__(self, columns: list[str]) -> NamedPoint:
         return NamedPoint({c: self._values[c] for c in columns})
 
-    def to_numpy(self) -> Array:
-        """Return the values as a matrix of one row."""
-        return np.array([list(self._values.values())])
+    def to_numpy(self, categories: Mapping[int, Categories], name: str) -> Array:
+        """Return the values, labels of categories as numbers, as a matrix of one row."""
+        row = [
+            _number(value, categories[j], column, name) if j in categories else value
+            for j, (column, value) in enumerate(self._values.items())
+        ]
+        return np.array([row])
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -93,8 +95,9 @@ def spelled(name: str, names: Container[str]) -> str:
     return name if name in names else name.replace(" ", "_")
 
 
-def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
+def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
     """Return the values of a data frame, its columns in the model's order."""
+    names = ensemble.feature_names
     known = set(names or ())
     given = {spelled(str(c), known): c for c in X.columns}
     if len(given) != len(X.columns):
@@ -111,18 +114,97 @@ def _frame_to_array(X: Any, names: Sequence[str] | None, name: str) -> Array:
                 f"trained on: {listed(names)}."
             )
         X = X[[given[c] for c in names]]
+    if isinstance(X, NamedPoint):
+        return X.to_numpy(ensemble.categories, name)
     if not hasattr(X, "iloc"):
         return np.asarray(X.to_numpy())
-    for column, kind in zip(X.columns, X.dtypes, strict=True):
-        if getattr(kind, "kind", "O") not in "fiub":
+    recoded = _recoded_columns(X, ensemble, name)
+    for j, (column, kind) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if j not in recoded and getattr(kind, "kind", "O") not in "fiub":
             raise InputError(
                 f"column {str(column)!r} of {name} has type {kind}: numbers are needed. "
                 "Encode it as the model was trained on."
             )
+    if recoded:
+        matrix = np.empty(X.shape)
+        for j in range(X.shape[1]):
+            own = X.iloc[:, j]
+            numbers = recoded[j] if j in recoded else own.to_numpy(np.float64, na_value=np.nan)
+            matrix[:, j] = numbers
+        return matrix
     values = np.asarray(X)
     if values.dtype == object:  # nullable columns, or flags beside numbers
         values = np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     return values
+
+
+def _recoded_columns(X: Any, ensemble: Ensemble, name: str) -> dict[int, Array]:
+    """Return the numbers of the columns whose categories are read by labels or codes."""
+    with_labels = [j for j, kind in enumerate(X.dtypes) if hasattr(kind, "categories")]
+    if ensemble.frame_labels is None:
+        wanted = {j: known for j, known in ensemble.categories.items() if known.recode != "codes"}
+        wanted |= {j: ensemble.categories[j] for j in with_labels if j in ensemble.categories}
+        return {j: _recoded(X.iloc[:, j], known, name) for j, known in wanted.items()}
+    if len(with_labels) != len(ensemble.frame_labels):
+        raise InputError(
+            f"{name} has {len(with_labels)} category columns, the frame that the model was trained "
+            f"on had {len(ensemble.frame_labels)}. Give the columns the types that they had."
+        )
+    recoded = {}
+    for j, labels in zip(with_labels, ensemble.frame_labels, strict=True):
+        code = {label: float(k) for k, label in enumerate(labels)}
+        own = X.iloc[:, j].cat
+        table = np.array([*(code.get(label, np.nan) for label in own.categories), np.nan])
+        recoded[j] = table[np.asarray(own.codes)]
+    return recoded
+
+
+def _recoded(column: Any, known: Categories, name: str) -> Array:
+    """Return the numbers that stand for the categories of a frame's column."""
+    label = str(column.name)
+    has_labels = hasattr(column.dtype, "categories")
+    if has_labels and known.recode == "refused":
+        raise InputError(
+            f"column {label!r} of {name} is a category column, but the model keeps no labels that "
+            "it could be matched with. Pass an array of the codes that the model was trained on."
+        )
+    if not has_labels and known.recode == "sorted":
+        raise InputError(
+            f"column {label!r} of {name} has type {column.dtype}, but the model was trained on a "
+            f"category column: {known!r}. Pass one with these labels, or an array of codes."
+        )
+    if not has_labels:
+        if known.recode == "refused" or known.value.tolist() == list(known.labels or ()):
+            return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+        return np.array([_number(v, known, label, name) for v in column], np.float64)
+    codes = np.asarray(column.cat.codes)
+    if known.recode == "codes":
+        return np.where(codes < 0, np.nan, codes)
+    numbers = [_number(v, known, label, name) for v in column.cat.categories]
+    return np.array([*numbers, np.nan])[codes]
+
+
+def _number(value: Any, known: Categories, column: str, name: str) -> float:
+    """Return the number that stands for a label; NaN if it is missing or not known."""
+    if known.labels is None or value is None or value != value:
+        return np.nan if value is None else value
+    number = known.number_of.get(value)
+    if number is not None or known.recode != "sorted":
+        return np.nan if number is None else number
+    # XGBoost looks an unknown label up in sorted order and takes what it finds.
+    labels = sorted(known.number_of)
+    at = bisect(labels, value) if type(value) is type(labels[0]) else len(labels)
+    if at >= len(labels):
+        raise InputError(
+            f"column {column!r} of {name} has the label {value!r}, which the model does not know: "
+            f"{known!r}. XGBoost refuses it. Pass a known label or a missing value."
+        )
+    warnings.warn(
+        f"column {column!r} of {name} has the label {value!r}, which the model does not know: "
+        f"XGBoost takes it for {labels[at]!r}, and so does treeopt.",
+        stacklevel=2,
+    )
+    return known.number_of[labels[at]]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -60,7 +60,7 @@ class Walker:
             np.empty((n_trees, compiled.depth), np.int32),
             np.empty(n_trees, np.int32),
             np.empty(n_trees, dtype),
-            np.empty(n_trees + 1, dtype),
+            np.empty(n_trees + 2, dtype),
         )
         incremental.start(keys, nodes, compiled.numbers, state)
         slots = (cells.slot_start, cells.slot_table, cells.lut)
@@ -82,7 +82,9 @@ class Walker:
     @property
     def value(self) -> float:
         """The prediction at the current point."""
-        return float(self._sums[-1] / self._sums.dtype.type(self._ensemble.divisor))
+        e = self._ensemble
+        total = self._sums[e.tail_start] + self._sums[-1:]
+        return float(e.link(total / self._sums.dtype.type(e.divisor))[0])
 
     def move(self, feature: int | str, to: float) -> float:
         """Set one coordinate and return the prediction at the new point."""
@@ -97,7 +99,7 @@ class Walker:
                 f"to is {to}: {self._ensemble.source} refuses such values. Pass a finite number."
             )
         self._x[column] = to
-        return float(out[0])
+        return float(self._ensemble.link(out)[0])
 
     def run(self, features: Any, to: Any) -> Array:
         """Set many coordinates one after the other; return the prediction after each move.
@@ -132,7 +134,7 @@ class Walker:
                 f"to[{made}] is {to[made]}: {e.source} refuses such values. Pass finite numbers. "
                 f"The {made} moves before it were made."
             )
-        return out
+        return e.link(out)
 
 
 def _all_within(columns: Array, n: int) -> bool:
@@ -149,6 +151,11 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     if j < 0:
         return Line(np.array([np.inf]), ensemble.predict(point[None, :]))
     cuts = cells.cuts_of(j)
+    if cells.has_sets[j]:
+        # Each cell for itself: neighbouring categories have nothing in common.
+        rows = np.repeat(point[None, :], cuts.size + 1, axis=0)
+        rows[:-1, column], rows[-1, column] = cuts, np.inf
+        return Line(rows[:, column].copy(), ensemble.predict(rows))
     first, last = compiled.special_cells[j]
     marks = np.zeros(cuts.size // 64 + 1, np.uint64)
     for cell in range(first - 1, last + 1) if first <= last else ():
@@ -160,7 +167,7 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     counts = np.empty(marks.size, np.int64)
     n = kernels.mark_pieces(cuts.size + 1, n_trees, start, stop, marks, counts, end)
     kernels.add_in_order(n, n_trees, start, stop, add, compiled.numbers, value)
-    last_cell, value = end[:n] - 1, value[:n].copy()
+    last_cell, value = end[:n] - 1, ensemble.link(value[:n].copy())
     upper = np.full(n, np.inf)
     upper[:-1] = cuts[last_cell[:-1]]
     if first <= last:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from inspect import getattr_static
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import (
-    InputError,
-    ModelFormatError,
-    UnfittedModelError,
-    UnsupportedModelError,
-)
+from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
 
 
 class Tree(NamedTuple):
@@ -26,6 +22,10 @@ class Tree(NamedTuple):
     value: Array
     default_left: Array
     zero_missing: Array | None = None
+    category_set: Array | None = None
+    """Index into ``sets``; -1 where the split is by threshold."""
+    sets: Sequence[Array] = ()
+    """The categories that go left, as indices into those of the feature; -1: all others."""
 
 
 def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
@@ -40,6 +40,8 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
     value = np.empty(n, trees[0].value.dtype)
     default_left = np.zeros(n, np.bool_)
     zero_missing = np.zeros(n, np.bool_)
+    category_set = np.full(n, -1, np.int32)
+    sets: list[Array] = []
     for start, size, tree in zip(tree_start, sizes, trees, strict=False):
         part = slice(int(start), int(start) + size)
         leaf = tree.left < 0
@@ -51,6 +53,10 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
         default_left[part] = ~leaf & tree.default_left
         if tree.zero_missing is not None:
             zero_missing[part] = ~leaf & tree.zero_missing
+        if tree.category_set is not None:
+            by_set = ~leaf & (tree.category_set >= 0)
+            category_set[part] = np.where(by_set, tree.category_set + len(sets), -1)
+            sets += tree.sets
     return Ensemble(
         feature=feature,
         threshold=threshold,
@@ -59,9 +65,17 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
         value=value,
         default_left=default_left,
         zero_missing=zero_missing,
+        category_set=category_set,
+        set_start=np.cumsum([0, *(s.size for s in sets)]),
+        set_member=np.concatenate(sets) if sets else np.empty(0, np.int32),
         tree_start=tree_start,
         **rest,
     )
+
+
+def minus(trees: Sequence[Tree], base: float) -> tuple[list[Tree], float]:
+    """Return a sum of trees with its sign changed: each of its values is."""
+    return [tree._replace(value=-tree.value) for tree in trees], -base
 
 
 def in_order(tree: Tree) -> Tree:
@@ -69,6 +83,7 @@ def in_order(tree: Tree) -> Tree:
 
     XGBoost keeps pruned nodes in its arrays.
     """
+    check_children(tree.left, tree.right)
     levels = [np.zeros(1, np.int64)]
     reached = 0
     while levels[-1].size:
@@ -82,11 +97,22 @@ def in_order(tree: Tree) -> Tree:
         return tree
     number = np.full(tree.left.size, -1)
     number[order] = np.arange(order.size)
-    kept = Tree(*(a[order] for a in tree[:6]))
-    leaf = kept.left < 0
-    return kept._replace(
-        left=np.where(leaf, -1, number[kept.left]), right=np.where(leaf, -1, number[kept.right])
+    leaf = tree.left[order] < 0
+    return tree._replace(
+        feature=tree.feature[order],
+        threshold=tree.threshold[order],
+        left=np.where(leaf, -1, number[tree.left[order]]),
+        right=np.where(leaf, -1, number[tree.right[order]]),
+        value=tree.value[order],
+        default_left=tree.default_left[order],
+        category_set=None if tree.category_set is None else tree.category_set[order],
     )
+
+
+def members_of(bitset: Array) -> Array:
+    """Return the numbers whose bits are set, in words of 32 bits."""
+    words = np.ascontiguousarray(bitset, "<u4")
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
 
 
 def round_down(threshold: Array) -> Array:
@@ -94,53 +120,30 @@ def round_down(threshold: Array) -> Array:
 
     ``float32(x) <= threshold`` and ``float32(x) <= round_down(threshold)`` are the same test.
     """
-    nearest = threshold.astype(np.float32)
     with np.errstate(over="ignore"):
+        nearest = threshold.astype(np.float32)
         lower = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest > threshold, lower, nearest)
 
 
 def normalised(importances: Any) -> Array:
     """Return importances that sum to 1; uniform where all are zero."""
-    weights = np.asarray(importances, np.float64)
+    weights = np.maximum(np.asarray(importances, np.float64), 0.0)
     total = weights.sum()
-    if not total > 0:
+    if not 0 < total < np.inf:
         return np.full(weights.size, 1.0 / max(weights.size, 1))
     shares: Array = weights / total
     return shares
 
 
-def choose_output(class_index: Any, n_outputs: int, source: str) -> int:
-    """Return the output to use; with several, the user has to say which."""
-    if class_index is None:
-        if n_outputs > 1:
-            raise InputError(
-                f"{source} has {n_outputs} outputs and one is needed. "
-                f"Pass class_index=0..{n_outputs - 1}."
-            )
-        return 0
-    if not isinstance(class_index, int | np.integer) or not 0 <= class_index < n_outputs:
-        given = f"class_index is {class_index!r}, but {source} has"
-        if n_outputs == 1:
-            raise InputError(f"{given} one output. Leave class_index out.")
-        raise InputError(f"{given} {n_outputs} outputs. Pass a number in 0..{n_outputs - 1}.")
-    return int(class_index)
-
-
-def refuse_unknown(model: Any, supported: str) -> NoReturn:
-    """Refuse a model of a class that no adapter reads."""
-    source = type(model).__name__
-    why = "it is not one of the known tree models"
-    if source.endswith("Classifier"):
-        why = "it is a classifier, and only regressors are read"
-    refuse(source, why, f"Supported are {supported}.")
-
-
-def pick_output(prediction: Array, class_index: int | None) -> Array:
-    """Return one output of a library's own prediction, as a contiguous vector."""
-    if prediction.ndim == 1:
-        return prediction
-    return np.ascontiguousarray(prediction[:, class_index or 0])
+def check_children(left: Array, right: Array) -> None:
+    """Refuse a tree whose children are out of range: nothing may follow them."""
+    inner = left >= 0
+    last = left.size - 1
+    if not left.size or (left[inner] > last).any() or (right[inner] > last).any():
+        raise ModelFormatError("a tree's children are out of range: its arrays are damaged.")
+    if (right[inner] < 0).any():
+        raise ModelFormatError("a node has one child only: its tree is damaged.")
 
 
 def refuse(source: str, why: str, remedy: str) -> NoReturn:
@@ -148,23 +151,24 @@ def refuse(source: str, why: str, remedy: str) -> NoReturn:
     raise UnsupportedModelError(f"{source} is not supported: {why}. {remedy}")
 
 
-def refuse_proba(source: str, output: str) -> None:
-    """Refuse ``output="proba"`` for a regressor."""
-    if output == "proba":
-        raise InputError(
-            f"output is 'proba', but {source} is a regressor: it has no probabilities. "
-            "Pass output='auto'."
-        )
+def known_class(model: Any, library: str, known: Iterable[str]) -> type | None:
+    """Return the class of a library, among those known by name, that a model is an instance of."""
+    for base in type(model).__mro__:
+        if base.__name__ in known and base.__module__.split(".")[0] == library:
+            return base
+    return None
 
 
 def need_own_predict(model: Any, base: type) -> None:
     """Refuse a subclass that predicts in a way of its own."""
-    if type(model).predict is not base.predict:  # type: ignore[attr-defined]
-        refuse(
-            type(model).__name__,
-            f"it changes the predict of {base.__name__}, and may not be a sum of trees any more",
-            f"Pass a {base.__name__}.",
-        )
+    for method in ("predict", "predict_proba", "decision_function"):
+        own = getattr_static(type(model), method, None)
+        if own is not getattr_static(base, method, None):
+            refuse(
+                type(model).__name__,
+                f"it changes the {method} of {base.__name__}, and may not be a sum of trees",
+                f"Pass a {base.__name__}.",
+            )
 
 
 def need_fitted(source: str, fitted: bool, remedy: str = "Call fit first.") -> None:

@@ -1,11 +1,14 @@
-"""LightGBM: gradient-boosted trees and random forests.
+"""LightGBM: gradient-boosted trees (gbdt, dart) and random forests.
 
 Inputs are float64, ``x <= threshold`` goes left, sums are float64 in tree order. How a node treats
-missing values is part of its ``decision_type``.
+missing values is part of its ``decision_type``. At a split by categories those in the set go left,
+all others and missing values right; a fraction is cut off, so that -0.5 is category 0.
 """
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,77 +17,145 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
-    choose_output,
+    known_class,
+    members_of,
+    minus,
     need_fitted,
     need_own_predict,
     normalised,
-    pick_output,
     refuse,
-    refuse_proba,
-    refuse_unknown,
 )
+from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.categories import Categories, truncated
 from treeopt.cells import ZERO_CUTS
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
+from treeopt.links import IDENTITY, Link
 
-IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "custom")
-"""Objectives whose prediction is the sum of the trees itself."""
+MODELS = ("LGBMRegressor", "LGBMClassifier", "LGBMRanker", "Booster")
+"""The models that are read."""
+
+OBJECTIVES: dict[str, Link | tuple[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("regression", "regression_l1", "huber", "fair", "quantile", "mape"),
+            *("lambdarank", "rank_xendcg", "custom"),
+        ),
+        IDENTITY,
+    ),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), Link("exp")),
+    **dict.fromkeys(("binary", "cross_entropy", "multiclassova"), Link("logistic")),
+    "cross_entropy_lambda": Link("softplus"),
+    "multiclass": SOFTMAX,
+}
+"""From each objective to its link, or why its prediction is none, and what to do instead."""
+
+_RAW = "Pass output='raw' for the sum itself (LightGBM's raw_score=True)."
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 
 
-def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
-    """Convert a LightGBM regressor or Booster; see `treeopt.from_model`."""
-    import lightgbm as lgb
-
+def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+    """Convert a LightGBM model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
-    if isinstance(model, lgb.LGBMRegressor):
-        need_own_predict(model, lgb.LGBMRegressor)
+    base = known_class(model, "lightgbm", MODELS)
+    if base is None:
+        refuse(source, "it is not one of the known tree models", f"Supported: {', '.join(MODELS)}.")
+    booster, importances = model, None
+    if base.__name__ != "Booster":
+        need_own_predict(model, base)
         need_fitted(source, model.__sklearn_is_fitted__())
-        refuse_proba(source, output)
         booster, importances = model.booster_, model.feature_importances_
-    elif isinstance(model, lgb.Booster):
-        booster, importances = model, model.feature_importance("gain")
-    else:
-        refuse_unknown(model, "LGBMRegressor and Booster")
-    header, blocks = _parse(booster.model_to_string())
-    _check_kind(source, header, output)
-    n_outputs = int(header["num_tree_per_iteration"])
-    k = choose_output(class_index, n_outputs, source)
-    trees = [_tree(block) for block in blocks[k::n_outputs]]
-    if not trees:
-        raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
-    names = tuple(booster.feature_name())
-    # A random forest's raw score is the sum of its trees, its prediction their mean.
-    averaged = "average_output" in header and output != "raw"
-    automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
-    return assemble(
-        trees,
-        n_features=int(header["max_feature_idx"]) + 1,
-        feature_names=None if automatic else names,
-        importances=normalised(importances),
-        input_dtype=np.dtype(np.float64),
-        divisor=float(len(trees)) if averaged else 1.0,
-        source=source,
-    )
+        if model.get_params().get("pred_early_stop"):
+            refuse(
+                f"{source} with pred_early_stop=True",
+                "it stops adding trees once the sum is large",
+                "Set pred_early_stop=False.",
+            )
+    is_classifier = base.__name__ == "LGBMClassifier"
+    text = booster.model_to_string()
+    # The text rounds the slope; only a Booster that is still in training uses it as given.
+    in_training = getattr(booster, "train_set", None) is not None
+    exact = booster.params.get("sigmoid") if in_training else None
+    return read(text, source, output, class_index, is_classifier, importances, exact)
 
 
-def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
-    """Return the model's own prediction of one output."""
-    booster = getattr(model, "booster_", model)
+def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array], Array]:
+    """Return the model's own prediction of the chosen output."""
+    raw = output == "raw"
+    call = getattr(model, "predict_proba", model.predict)
+    of_two = not raw and "\nobjective=binary" in getattr(model, "booster_", model).model_to_string()
 
     def predict(X: Array) -> Array:
-        return pick_output(booster.predict(X, raw_score=output == "raw"), class_index)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            return pick(call(X, raw_score=raw), class_index, of_two)
 
     return predict
 
 
-def _parse(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Split LightGBM's model text into its header and one mapping per tree."""
-    body = text.partition("\nend of trees")[0]
+def read(
+    text: str,
+    source: str,
+    output: str,
+    class_index: Any,
+    is_classifier: bool = False,
+    importances: Array | None = None,
+    slope: float | None = None,
+) -> Ensemble:
+    """Convert the text of a model; without importances, they are the total gain.
+
+    ``slope`` is that of a logistic link, where it is known better than from the text.
+    """
+    header, blocks, labels = _parse(text)
+    task = _task(source, header, is_classifier, slope)
+    chosen = choose(task, output, class_index)
+    if not blocks:
+        raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
+    n_features = int(header["max_feature_idx"]) + 1
+    infos = header["feature_infos"].split()
+    categories = _categories(infos, blocks, labels, n_features)
+
+    def sum_of(k: int) -> list[Tree]:
+        return [_tree(block, categories) for block in blocks[k :: task.n_sums]]
+
+    trees = sum_of(chosen.index)
+    # A random forest's raw score is the sum of its trees, its prediction their mean.
+    divisor = len(trees) if "average_output" in header and output != "raw" else 1
+    tail: dict[str, Any] = {}
+    if chosen.minus is not None:
+        others, other_base = minus(sum_of(chosen.minus), 0.0)
+        tail = {"tail_start": len(trees), "tail_base": other_base}
+        trees += others
+    names = tuple(header["feature_names"].split(" "))
+    automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
+    return assemble(
+        trees,
+        n_features=n_features,
+        feature_names=None if automatic else names,
+        importances=normalised(_gain(blocks, n_features) if importances is None else importances),
+        input_dtype=np.dtype(np.float64),
+        divisor=float(divisor),
+        link=chosen.link,
+        categories=categories,
+        frame_labels=None if labels is None else tuple(tuple(known) for known in labels),
+        source=source,
+        **tail,
+    )
+
+
+def _parse(text: str) -> tuple[dict[str, str], list[dict[str, str]], list[list[Any]] | None]:
+    """Return the header of a model text, one mapping per tree, and the labels of categories.
+
+    The labels are those of the ``category`` columns of the training frame, in their order; None if
+    the model was not trained on a frame.
+    """
+    body, _, rest = text.partition("\nend of trees")
     header, *blocks = body.split("\nTree=")
-    return _fields(header), [_fields(block) for block in blocks]
+    last = rest.rpartition("\npandas_categorical:")[2].strip()
+    labels = json.loads(last) if "\npandas_categorical:" in rest else None
+    return _fields(header), [_fields(block) for block in blocks], labels
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -92,54 +163,130 @@ def _fields(text: str) -> dict[str, str]:
     return {key: value for key, _, value in lines}
 
 
-def _check_kind(source: str, header: dict[str, str], output: str) -> None:
-    objective, *options = header.get("objective", "custom").split()
-    if output == "raw":
-        return
-    if objective in IDENTITY and "sqrt" not in options:
-        refuse_proba(f"{source} with objective {objective!r}", output)
-    else:
-        refuse(
-            f"{source} with objective {' '.join([objective, *options])!r} and output={output!r}",
-            "its prediction is a transformed sum",
-            "Pass output='raw' for the sum itself (LightGBM's raw_score=True).",
-        )
+def _task(source: str, header: dict[str, str], is_classifier: bool, slope: float | None) -> Task:
+    objective, *options = header.get("objective", "custom").split() or ["custom"]
+    source = f"{source} with objective {' '.join([objective, *options])!r}"
+    unknown = ("how its prediction comes from the sum, is not known", _RAW)
+    link = OBJECTIVES.get(objective, unknown)
+    given = dict(option.partition(":")[::2] for option in options)
+    if link == Link("logistic"):
+        link = Link("logistic", float(slope or given.get("sigmoid", 1.0)))
+    if "sqrt" in given and objective != "huber":
+        link = Link("square")
+    n_sums = int(header["num_tree_per_iteration"])
+    if n_sums < 1:
+        raise ModelFormatError(f"num_tree_per_iteration is {n_sums}.")
+    proba: Any = link
+    if isinstance(link, Link) and link.name != "logistic":
+        proba = ("its prediction is no probability", _RAW)
+    n_classes = 0
+    if objective.startswith("multiclass") or (is_classifier and n_sums > 1):
+        n_classes = n_sums
+    elif is_classifier or objective == "binary":
+        n_classes = 2
+    return Task(source, proba if is_classifier else link, n_sums, n_classes, is_classifier, proba)
 
 
-def _tree(block: dict[str, str]) -> Tree:
+def _categories(
+    infos: list[str],
+    blocks: list[dict[str, str]],
+    labels: list[list[Any]] | None,
+    n_features: int,
+) -> dict[int, Categories]:
+    """Return the categories of every feature that has them, with their labels if they are sure.
+
+    Which columns the labels belong to, is not stored. They are those with categories, if there are
+    as many; else a column was ordered, constant or of whole numbers.
+    """
+    if len(infos) != n_features:
+        raise ModelFormatError(f"there are {len(infos)} feature_infos for {n_features} features.")
+    # Numeric features have a range "[low:high]" here, those of one value "none".
+    listed = {j: [_codes(info)] for j, info in enumerate(infos) if info[0] not in "[n"}
+    for block in blocks:
+        for _, feature, members in _sets(block):
+            listed.setdefault(feature, []).append(members)
+    sure = labels if labels and len(labels) == len(listed) else [[] for _ in listed]
+    found = {}
+    for j, own in zip(sorted(listed), sure, strict=True):
+        if not 0 <= j < n_features:
+            raise ModelFormatError("a split reads a feature that is not there.")
+        codes = np.unique(np.concatenate([np.arange(len(own)), *listed[j]]))
+        names = (*own, *(None for _ in range(codes.size - len(own)))) if own else None
+        found[j] = truncated(codes, np.dtype(np.float64), zero_from=-1.0, labels=names)
+    return found
+
+
+def _codes(info: str) -> Array:
+    codes = np.array(info.split(":"), np.int64)
+    return codes[codes >= 0]
+
+
+def _sets(block: dict[str, str]) -> list[tuple[int, int, Array]]:
+    """Return the nodes that split by categories, each with its feature and its set."""
+    if int(block.get("num_cat", "0")) == 0:
+        return []
+    kinds = _numbers(block, "decision_type", np.int64)
+    threshold = _numbers(block, "threshold", np.float64)
+    feature = _numbers(block, "split_feature", np.int64)
+    start = _numbers(block, "cat_boundaries", np.int64)
+    words = _numbers(block, "cat_threshold", np.uint32)
+    sets = []
+    for node in np.flatnonzero(kinds & CATEGORICAL):
+        k = int(threshold[node])
+        if not 0 <= k < start.size - 1 or not 0 <= start[k] <= start[k + 1] <= words.size:
+            raise ModelFormatError("a split reads a set of categories that is not there.")
+        sets.append((int(node), int(feature[node]), members_of(words[start[k] : start[k + 1]])))
+    return sets
+
+
+def _tree(block: dict[str, str], categories: dict[int, Categories]) -> Tree:
     if block.get("is_linear", "0") != "0":
         refuse(
             "a model with linear_tree=True",
             "its leaves are linear functions, not constants",
             "Train with linear_tree=False.",
         )
-    n_leaves = int(block["num_leaves"])
     values = _numbers(block, "leaf_value", np.float64)
-    if n_leaves == 1:
-        none = np.full(1, -1, np.int32)
-        no = np.zeros(1, bool)
-        return Tree(none, np.full(1, np.nan), none, none, values, no, no)
-    decision = _numbers(block, "decision_type", np.int64)
-    if (decision & CATEGORICAL).any():
-        refuse(
-            "a model with categorical splits",
-            "only numeric splits are read",
-            "Train without categorical_feature on encoded columns.",
-        )
+    n_leaves = values.size
+    if int(block["num_leaves"]) != n_leaves or not n_leaves:
+        raise ModelFormatError(f"a tree has {block['num_leaves']} leaves, but {n_leaves} values.")
     inner = n_leaves - 1
-    threshold = _outside_zero(_numbers(block, "threshold", np.float64))
+    leaf = np.full(n_leaves, -1, np.int32)
+    if not inner:
+        no = np.zeros(1, bool)
+        return Tree(leaf, np.full(1, np.nan), leaf, leaf, values, no, no)
+    columns = [
+        _numbers(block, "split_feature", np.int32),
+        _numbers(block, "threshold", np.float64),
+        _numbers(block, "decision_type", np.int64),
+        _children(block, "left_child", inner),
+        _children(block, "right_child", inner),
+    ]
+    if any(column.shape != (inner,) for column in columns):
+        raise ModelFormatError(f"a tree of {n_leaves} leaves does not have {inner} splits.")
+    feature, threshold, decision, left, right = columns
+    threshold = _outside_zero(threshold)
     missing = decision >> 2
     # Without a missing type, NaN is read as 0.
-    default_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & DEFAULT_LEFT)
-    leaf = np.full(n_leaves, -1, np.int32)
+    default_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & DEFAULT_LEFT) != 0
+    zero_missing = missing == MISSING_ZERO
+    by_set = _sets(block)
+    category_set = np.full(inner, -1, np.int32)
+    sets = []
+    for node, column, members in by_set:
+        category_set[node] = len(sets)
+        default_left[node] = zero_missing[node] = False
+        sets.append(np.searchsorted(categories[column].value, members).astype(np.int32))
     return Tree(
-        feature=np.append(_numbers(block, "split_feature", np.int32), leaf),
+        feature=np.append(feature, leaf),
         threshold=np.append(threshold, np.full(n_leaves, np.nan)),
-        left=np.append(_children(block, "left_child", inner), leaf),
-        right=np.append(_children(block, "right_child", inner), leaf),
+        left=np.append(left, leaf),
+        right=np.append(right, leaf),
         value=np.append(np.zeros(inner), values),
-        default_left=np.append(default_left.astype(bool), leaf > 0),
-        zero_missing=np.append(missing == MISSING_ZERO, leaf > 0),
+        default_left=np.append(default_left, leaf > 0),
+        zero_missing=np.append(zero_missing, leaf > 0),
+        category_set=np.append(category_set, leaf) if sets else None,
+        sets=sets,
     )
 
 
@@ -156,8 +303,20 @@ def _outside_zero(threshold: Array) -> Array:
 
 def _children(block: dict[str, str], key: str, inner: int) -> Array:
     """Return child nodes; LightGBM numbers leaf ``k`` as ``-(k + 1)``, here they come last."""
-    child = _numbers(block, key, np.int32)
+    child = _numbers(block, key, np.int64)
     return np.where(child < 0, inner - 1 - child, child)
+
+
+def _gain(blocks: list[dict[str, str]], n_features: int) -> Array:
+    """Return the total gain of each feature."""
+    gain = np.zeros(n_features)
+    for block in blocks:
+        if int(block["num_leaves"]) > 1:
+            feature = _numbers(block, "split_feature", np.int64)
+            if (feature < 0).any() or (feature >= n_features).any():
+                raise ModelFormatError("a split reads a feature that is not there.")
+            np.add.at(gain, feature, _numbers(block, "split_gain", np.float64))
+    return gain
 
 
 def _numbers(block: dict[str, str], key: str, dtype: type) -> Array:

@@ -1,14 +1,15 @@
-"""scikit-learn: decision trees, forests, gradient boosting.
+"""scikit-learn: decision trees, forests, bagging, gradient boosting.
 
 Inputs are cast to float32 and compared with float64 thresholds, ``x <= threshold`` to the left; so
-each threshold is rounded down to float32. Missing values follow ``missing_go_to_left``.
+each threshold is rounded down to float32. Missing values follow ``missing_go_to_left``. A
+classifier's trees hold the shares of the classes, which forests average; boosted ones hold margins.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,145 +17,296 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
-    choose_output,
+    check_children,
+    known_class,
+    minus,
     need_fitted,
     need_own_predict,
     normalised,
-    pick_output,
     refuse,
-    refuse_proba,
-    refuse_unknown,
     round_down,
 )
+from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
 from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import ModelFormatError
+from treeopt.links import IDENTITY, Link
 
 _WRAPS = "it wraps another model"
 _SEARCH = (_WRAPS, "Pass its best_estimator_.")
+_MEDIAN = "it predicts a weighted median of its trees, which is not a sum"
+_VOTES = "it counts weighted votes of its trees, not their values"
 
 WHY_NOT = {
     "AdaBoostRegressor": (
-        "it predicts a weighted median of its trees, which is not a sum",
+        _MEDIAN,
         "Train with RandomForestRegressor or GradientBoostingRegressor instead.",
     ),
-    "HistGradientBoostingRegressor": (
-        "its binned trees are not read",
-        "Train with GradientBoostingRegressor or LGBMRegressor instead.",
+    "AdaBoostClassifier": (
+        _VOTES,
+        "Train with RandomForestClassifier or GradientBoostingClassifier instead.",
     ),
-    "BaggingRegressor": (_WRAPS, "Train with RandomForestRegressor(max_features=1.0) instead."),
+    "IsolationForest": (
+        "its score is a function of path lengths, not a sum of leaf values",
+        "Train with RandomForestRegressor on the score instead.",
+    ),
     "Pipeline": (_WRAPS, "Pass its last step, and inputs as the steps before it leave them."),
     "GridSearchCV": _SEARCH,
     "RandomizedSearchCV": _SEARCH,
     "HalvingGridSearchCV": _SEARCH,
     "HalvingRandomSearchCV": _SEARCH,
     "MultiOutputRegressor": (_WRAPS, "Pass one of its estimators_."),
+    "MultiOutputClassifier": (_WRAPS, "Pass one of its estimators_."),
+    "CalibratedClassifierCV": (_WRAPS, "Pass the classifier that it calibrates."),
     "TransformedTargetRegressor": (_WRAPS, "Pass its regressor_; it has the inner target."),
 }
 """Reason and remedy for models that a user might expect to fit."""
 
+CONSTANT_STARTS = {
+    "DummyRegressor": ("mean", "median", "quantile", "constant"),
+    "DummyClassifier": ("prior", "most_frequent", "uniform", "constant"),
+}
+"""The estimators, with their strategies, that predict the same for every input."""
 
-def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
-    """Convert a scikit-learn regressor; see `treeopt.from_model`."""
-    from sklearn.ensemble import GradientBoostingRegressor
-    from sklearn.ensemble._forest import ForestRegressor
-    from sklearn.tree import DecisionTreeRegressor
 
+def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+    """Convert a scikit-learn model; see `treeopt.from_model`."""
     source = type(model).__name__
-    for base, convert_kind in (
-        (DecisionTreeRegressor, _single),
-        (ForestRegressor, _forest),
-        (GradientBoostingRegressor, _boosted),
-    ):
-        if isinstance(model, base):
-            need_own_predict(model, base)
-            fitted = hasattr(model, "tree_") or hasattr(model, "estimators_")
-            need_fitted(source, fitted)
-            refuse_proba(source, output)
-            return convert_kind(model, class_index)
-    supported = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and GradientBoosting regressors"
-    if source in WHY_NOT:
-        refuse(source, *WHY_NOT[source])
-    refuse_unknown(model, supported)
+    base = known_class(model, "sklearn", MODELS)
+    if base is None:
+        why_not = known_class(model, "sklearn", WHY_NOT)
+        if why_not is not None:
+            refuse(source, *WHY_NOT[why_not.__name__])
+        refuse(source, "it is not one of the known tree models", f"Supported: {', '.join(MODELS)}.")
+    need_own_predict(model, base)
+    need_fitted(source, any(hasattr(model, a) for a in ("tree_", "estimators_", "_predictors")))
+    return MODELS[base.__name__](model, output, class_index)
 
 
-def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
-    """Return ``model.predict`` of one output, on one thread."""
+def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array], Array]:
+    """Return the model's own prediction of the chosen output, on one thread."""
     sequential = copy.copy(model)
     if hasattr(model, "n_jobs"):
         sequential.n_jobs = 1
+    call = "predict"
+    if hasattr(model, "predict_proba"):
+        has_margin = output == "raw" and hasattr(model, "decision_function")
+        call = "decision_function" if has_margin else "predict_proba"
+    predict = getattr(sequential, call)
+    is_hist = hasattr(model, "_predictors")
+    from treeopt.adapters.hist_gradient_boosting import as_library_input
 
-    def predict(X: Array) -> Array:
+    def own(X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return pick_output(sequential.predict(X), class_index)
+            return pick(predict(as_library_input(model, X) if is_hist else X), class_index)
 
-    return predict
+    return own
 
 
-def _single(model: Any, class_index: int | None) -> Ensemble:
+def _single(model: Any, output: str, class_index: Any) -> Ensemble:
     # Adding to -0.0 leaves every value as it is, the sign of zero included.
-    return _averaged(model, [model], class_index, base=-0.0)
+    members = [(model, None, None)]
+    return _averaged(model, members, model.feature_importances_, output, class_index, -0.0)
 
 
-def _forest(model: Any, class_index: int | None) -> Ensemble:
-    return _averaged(model, model.estimators_, class_index, base=0.0)
+def _forest(model: Any, output: str, class_index: Any) -> Ensemble:
+    members = [(member, None, None) for member in model.estimators_]
+    _check_trees(member for member, _, _ in members)
+    return _averaged(model, members, model.feature_importances_, output, class_index)
 
 
-def _averaged(model: Any, members: list[Any], class_index: int | None, base: float) -> Ensemble:
-    k = choose_output(class_index, model.n_outputs_, type(model).__name__)
-    accepts_nan = bool(members[0]._support_missing_values(np.empty((0, model.n_features_in_))))
+def _bagging(model: Any, output: str, class_index: Any) -> Ensemble:
+    source = type(model).__name__
+    for member in model.estimators_:
+        if known_class(member, "sklearn", ("DecisionTreeRegressor", "DecisionTreeClassifier")):
+            need_own_predict(member, type(member))
+        else:
+            kind = type(member).__name__
+            refuse(
+                f"{source} of {kind}",
+                "only decision trees are read inside it",
+                "Train it with estimator=DecisionTreeRegressor() or DecisionTreeClassifier().",
+            )
+    _check_trees(model.estimators_)
+    total = np.zeros(model.n_features_in_)
+    members = []
+    used = model.estimators_[: model.n_estimators]
+    for member, columns in zip(used, model.estimators_features_, strict=False):
+        np.add.at(total, columns, member.feature_importances_)
+        # A member knows only the classes of its own sample, numbered as the whole knows them.
+        members.append((member, columns, getattr(member, "classes_", None)))
+    return _averaged(model, members, total, output, class_index)
+
+
+def _averaged(
+    model: Any,
+    members: Sequence[tuple[Any, Array | None, Array | None]],
+    importances: Array,
+    output: str,
+    class_index: Any,
+    base: float = 0.0,
+) -> Ensemble:
+    """Convert the mean of trees, each with its columns and classes (None: all)."""
+    task = _averaged_task(model, members[0][0])
+    k = choose(task, output, class_index).index
+    first = members[0][0]
+    accepts_nan = bool(first._support_missing_values(np.empty((0, model.n_features_in_))))
+    trees = []
+    for member, columns, classes in members:
+        at = k if classes is None else _position(k, classes)
+        tree = _tree(member.tree_, 0 if task.n_classes else at, at if task.n_classes else 0)
+        if not accepts_nan:
+            tree = tree._replace(default_left=np.zeros_like(tree.default_left))
+        trees.append(tree if columns is None else tree._replace(feature=columns[tree.feature]))
     return assemble(
-        [_tree(m.tree_, k, accepts_nan) for m in members],
-        divisor=float(len(members)),
+        trees,
         base=base,
+        divisor=float(len(members)),
         accepts_nan=accepts_nan,
+        importances=normalised(importances),
         **_common(model),
     )
 
 
-def _boosted(model: Any, class_index: int | None) -> Ensemble:
-    choose_output(class_index, 1, type(model).__name__)
-    trees = []
-    for stage in model.estimators_[:, 0]:
-        tree = _tree(stage.tree_, 0, accepts_nan=False)
-        trees.append(tree._replace(value=model.learning_rate * tree.value))
-    return assemble(trees, base=_start(model), accepts_nan=False, **_common(model))
+def _averaged_task(model: Any, member: Any) -> Task:
+    """Return what a mean of trees predicts."""
+    source = type(model).__name__
+    n_outputs = int(member.n_outputs_)
+    if not hasattr(model, "classes_"):
+        return Task(source, IDENTITY, n_outputs)
+    if n_outputs > 1:
+        refuse(
+            f"{source} with {n_outputs} outputs",
+            "its probabilities are a table per output",
+            "Train one classifier for each output.",
+        )
+    n = int(model.n_classes_)
+    return Task(source, IDENTITY, n, n, labels=True)
 
 
-def _start(model: Any) -> float:
-    """Return the constant that boosting starts from."""
-    from sklearn.dummy import DummyRegressor
+def _position(k: int, classes: Array) -> int | None:
+    """Return where class ``k`` stands among the classes of one member; None if it has not."""
+    found = np.flatnonzero(np.asarray(classes) == k)
+    return int(found[0]) if found.size else None
 
-    init = model.init_
-    if isinstance(init, str) and init == "zero":
-        return 0.0
-    if isinstance(init, DummyRegressor):
-        return float(np.ravel(init.constant_)[0])
-    refuse(
-        type(model).__name__,
-        f"it starts from the predictions of {type(init).__name__}, which are not a sum of trees",
-        "Fit with init=None or init='zero'.",
+
+def _boosted(model: Any, output: str, class_index: Any) -> Ensemble:
+    chosen = choose(_boosted_task(model), output, class_index)
+    start = _start(model)
+    trees, base = _stages(model, chosen.index), float(start[chosen.index])
+    tail: dict[str, Any] = {}
+    if chosen.minus is not None:
+        others, other_base = minus(_stages(model, chosen.minus), float(start[chosen.minus]))
+        tail = {"tail_start": len(trees), "tail_base": other_base}
+        trees += others
+    return assemble(
+        trees,
+        base=base,
+        link=chosen.link,
+        accepts_nan=False,
+        importances=normalised(model.feature_importances_),
+        **tail,
+        **_common(model),
     )
 
 
-def _tree(tree: Any, k: int, accepts_nan: bool) -> Tree:
-    missing_left = tree.missing_go_to_left.astype(bool)
+def _boosted_task(model: Any) -> Task:
+    source = type(model).__name__
+    if not hasattr(model, "classes_"):
+        return Task(source, IDENTITY)
+    n = int(model.n_classes_)
+    if n > 2:
+        return Task(source, SOFTMAX, n, n, labels=True)
+    # The exponential loss has half the margin of the logistic one.
+    slope = 2.0 if model.loss == "exponential" else 1.0
+    return Task(source, Link("logistic", slope), 1, 2, labels=True)
+
+
+def _stages(model: Any, k: int) -> list[Tree]:
+    _check_trees(model.estimators_.ravel())
+    stages = [_tree(stage.tree_, 0, 0) for stage in model.estimators_[:, k]]
+    return [
+        t._replace(value=model.learning_rate * t.value, default_left=np.zeros_like(t.default_left))
+        for t in stages
+    ]
+
+
+def _start(model: Any) -> Array:
+    """Return the constants that boosting starts from, one per sum."""
+    init = model.init_
+    kind = type(init).__name__
+    if init != "zero" and getattr(init, "strategy", None) not in CONSTANT_STARTS.get(kind, ()):
+        refuse(
+            type(model).__name__,
+            f"it starts from the predictions of {kind}, which are not a sum of trees",
+            "Fit with init=None or init='zero'.",
+        )
+    row = np.zeros((1, model.n_features_in_), np.float32)
+    start: Array = model._raw_predict_init(row)[0]
+    return start
+
+
+def _check_trees(members: Any) -> None:
+    """Refuse trees whose arrays are damaged, before scikit-learn follows them itself."""
+    for member in members:
+        tree = member.tree_
+        if not 0 < tree.node_count <= tree.capacity:
+            raise ModelFormatError(
+                f"a tree claims {tree.node_count} nodes and has {tree.capacity}: it is damaged."
+            )
+        check_children(tree.children_left, tree.children_right)
+
+
+def _tree(tree: Any, row: int, column: int | None) -> Tree:
+    """Read one tree; its values are those of an output and a class (None: zero)."""
+    values = tree.value
+    none = column is None
     return Tree(
         feature=tree.feature,
         threshold=round_down(tree.threshold),
         left=tree.children_left,
         right=tree.children_right,
-        value=np.ascontiguousarray(tree.value[:, k, 0]),
-        default_left=missing_left if accepts_nan else np.zeros_like(missing_left),
+        value=np.zeros(len(values)) if none else np.ascontiguousarray(values[:, row, column]),
+        default_left=tree.missing_go_to_left.astype(bool),
     )
 
 
 def _common(model: Any) -> dict[str, Any]:
-    names = getattr(model, "feature_names_in_", None)
     return {
         "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else tuple(str(n) for n in names),
-        "importances": normalised(model.feature_importances_),
+        "feature_names": names_of(model),
         "input_dtype": np.dtype(np.float32),
         "accepts_inf": False,
         "source": type(model).__name__,
     }
+
+
+def names_of(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that a model was fitted on."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(str(n) for n in names)
+
+
+def _hist_boosted(model: Any, output: str, class_index: Any) -> Ensemble:
+    from treeopt.adapters.hist_gradient_boosting import convert as convert_hist
+
+    return convert_hist(model, output, class_index)
+
+
+MODELS = {
+    "DecisionTreeRegressor": _single,
+    "DecisionTreeClassifier": _single,
+    "ExtraTreeRegressor": _single,
+    "ExtraTreeClassifier": _single,
+    "RandomForestRegressor": _forest,
+    "RandomForestClassifier": _forest,
+    "ExtraTreesRegressor": _forest,
+    "ExtraTreesClassifier": _forest,
+    "BaggingRegressor": _bagging,
+    "BaggingClassifier": _bagging,
+    "GradientBoostingRegressor": _boosted,
+    "GradientBoostingClassifier": _boosted,
+    "HistGradientBoostingRegressor": _hist_boosted,
+    "HistGradientBoostingClassifier": _hist_boosted,
+}
+"""The models that are read, and how."""

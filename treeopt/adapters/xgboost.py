@@ -1,204 +1,394 @@
-"""XGBoost: gradient-boosted trees and boosted random forests.
+"""XGBoost: gradient-boosted trees (gbtree, dart) and boosted random forests.
 
 Inputs are cast to float32 and go left if ``x < threshold``; so the canonical cut is the float32
 below each threshold. The prediction is a float32 sum that starts from the base score and adds the
-trees in order. Missing values follow each node's default direction.
+trees in order. Missing values follow each node's default direction. At a split by categories those
+in the list go right, all others left; a fraction is cut off, and a negative number is no category.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeopt.adapters.base import (
     Tree,
     assemble,
-    choose_output,
     in_order,
+    known_class,
+    minus,
     need_fitted,
     need_own_predict,
     normalised,
-    pick_output,
     refuse,
-    refuse_proba,
-    refuse_unknown,
 )
+from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.categories import Categories, truncated
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
+from treeopt.kernels import links
+from treeopt.links import IDENTITY, Link
 
-IDENTITY = (
-    "reg:squarederror",
-    "reg:squaredlogerror",
-    "reg:absoluteerror",
-    "reg:pseudohubererror",
-    "reg:quantileerror",
-    "reg:linear",
+MODELS = (
+    *("XGBRegressor", "XGBClassifier", "XGBRanker", "XGBRFRegressor", "XGBRFClassifier"),
+    "Booster",
 )
-"""Objectives whose prediction is the sum of the trees itself."""
+"""The models that are read."""
+
+_RAW = "Pass output='raw' for the sum itself (XGBoost's output_margin=True)."
+
+OBJECTIVES: dict[str, Link | tuple[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:absoluteerror"),
+            *("reg:pseudohubererror", "reg:quantileerror", "binary:logitraw"),
+            *("rank:pairwise", "rank:ndcg", "rank:map"),
+        ),
+        IDENTITY,
+    ),
+    **dict.fromkeys(("binary:logistic", "reg:logistic"), Link("logistic")),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), Link("exp")),
+    **dict.fromkeys(("multi:softprob", "multi:softmax"), SOFTMAX),
+    "binary:hinge": ("its prediction is 0 or 1, a step of the sum and no probability", _RAW),
+    "survival:cox": ("its prediction is a hazard ratio, known up to a factor", _RAW),
+    "survival:aft": ("its prediction is a survival time of a censored model", _RAW),
+}
+"""From each objective to its link, or why its prediction is none, and what to do instead."""
+
+LOG_START = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+"""Objectives whose base score is stored before its logarithm is taken."""
+
+N_CATEGORIES = 2**24
+"""Larger numbers are no categories."""
 
 BELOW_ALL_FINITE = float(np.nextafter(-np.float64(np.finfo(np.float32).max), -np.inf))
 """A cut that only -inf, as a float32, does not exceed."""
 
 
-def convert(model: Any, output: str, class_index: int | None) -> Ensemble:
-    """Convert an XGBoost regressor or Booster; see `treeopt.from_model`."""
-    import xgboost as xgb
+class Wrapper(NamedTuple):
+    """What the class around a Booster adds to it.
 
+    Attributes
+    ----------
+    name : str
+        The class.
+    wrapped : bool
+        Whether there is one, or just the Booster.
+    missing : float
+        One more value that means missing.
+    is_classifier : bool
+        Whether it predicts labels.
+    last : int or None
+        The last iteration that it predicts with; None for all.
+    """
+
+    name: str = "Booster"
+    wrapped: bool = False
+    missing: float = np.nan
+    is_classifier: bool = False
+    last: int | None = None
+
+
+def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+    """Convert an XGBoost model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
-    if isinstance(model, xgb.XGBRegressor):
-        need_own_predict(model, xgb.XGBRegressor)
-        need_fitted(source, model.__sklearn_is_fitted__())
-        refuse_proba(source, output)
-        booster, missing = model.get_booster(), model.missing
-        last = _best_iteration(booster)
-    elif isinstance(model, xgb.Booster):
+    base = known_class(model, "xgboost", MODELS)
+    if base is None:
+        refuse(source, "it is not one of the known tree models", f"Supported: {', '.join(MODELS)}.")
+    importances = None
+    if base.__name__ == "Booster":
         need_fitted(source, _is_trained(model), "Train it with xgboost.train.")
-        booster, missing, last = model, np.nan, None
+        booster, wrapper = model, Wrapper(source)
     else:
-        refuse_unknown(model, "XGBRegressor, XGBRFRegressor and Booster")
-    return _convert(model, booster, output, class_index, missing, last)
+        need_own_predict(model, base)
+        need_fitted(source, model.__sklearn_is_fitted__())
+        booster = model.get_booster()
+        best = booster.attr("best_iteration")
+        is_classifier = base.__name__.endswith("Classifier")
+        last = None if best is None else int(best)
+        wrapper = Wrapper(source, True, model.missing, is_classifier, last)
+        if model.booster != "gblinear":
+            importances = model.feature_importances_
+        if is_classifier and callable(model.objective) and output in ("auto", "proba"):
+            refuse(
+                f"{source} with an objective of its own",
+                "what its sum means, only that objective knows",
+                _RAW,
+            )
+    document = json.loads(bytes(booster.save_raw("json")))
+    return read(document, wrapper, output, class_index, importances)
 
 
-def own_prediction(model: Any, output: str, class_index: int | None) -> Callable[[Array], Array]:
-    """Return the model's own prediction of one output."""
+def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array], Array]:
+    """Return the model's own prediction of the chosen output."""
     import xgboost as xgb
 
     raw = output == "raw"
 
     def predict(X: Array) -> Array:
-        if isinstance(model, xgb.Booster):
-            kind = "margin" if raw else "value"
-            return pick_output(model.inplace_predict(X, predict_type=kind), class_index)
-        return pick_output(model.predict(X, output_margin=raw), class_index)
+        if not isinstance(model, xgb.Booster):
+            labels = hasattr(model, "predict_proba") and not raw
+            own = model.predict_proba(X) if labels else model.predict(X, output_margin=raw)
+            return pick(own, class_index)
+        config = json.loads(model.save_config())["learner"]
+        of_two = config["objective"]["name"] == "binary:logistic" and not raw
+        if config["gradient_booster"]["name"] == "dart":
+            # The two ways differ in the last bits; this is the one called predict.
+            names, types = model.feature_names, model.feature_types
+            matrix = xgb.DMatrix(X, feature_names=names, feature_types=types)
+            return pick(model.predict(matrix, output_margin=raw), class_index, of_two)
+        kind = "margin" if raw else "value"
+        return pick(model.inplace_predict(X, predict_type=kind), class_index, of_two)
 
     return predict
 
 
-def _convert(
-    model: Any,
-    booster: Any,
+def read(
+    document: dict[str, Any],
+    wrapper: Wrapper,
     output: str,
-    class_index: int | None,
-    missing: float,
-    last: int | None,
+    class_index: Any,
+    importances: Array | None = None,
 ) -> Ensemble:
-    source = type(model).__name__
-    document = json.loads(bytes(booster.save_raw("json")))
+    """Convert the JSON document of a model; without importances, they are the average gain."""
     learner = document["learner"]
+    source = wrapper.name
     kind = learner["gradient_booster"]["name"]
-    if kind != "gbtree":
-        why = "its trees are weighted" if kind == "dart" else "it is a linear model, not trees"
+    if kind not in ("gbtree", "dart"):
+        why = "it is a linear model, not trees"
         refuse(f"{source} with booster={kind!r}", why, "Train with booster='gbtree'.")
-    objective = learner["objective"]["name"]
-    if objective in IDENTITY:
-        refuse_proba(f"{source} with objective {objective!r}", output)
-    elif output != "raw":
-        refuse(
-            f"{source} with objective {objective!r} and output={output!r}",
-            "its prediction is a transformed sum",
-            "Pass output='raw' for the sum itself (XGBoost's output_margin=True).",
-        )
-    forest = learner["gradient_booster"]["model"]
     parameters = learner["learner_model_param"]
-    n_outputs = max(int(parameters["num_class"]), int(parameters["num_target"]), 1)
-    k = choose_output(class_index, n_outputs, source)
-    n_trees = len(forest["trees"]) if last is None else forest["iteration_indptr"][last + 1]
-    used = slice(0, n_trees)
-    trees = [
-        _tree(tree, k)
-        for tree, owner in zip(forest["trees"][used], forest["tree_info"][used], strict=True)
-        if owner == k or int(tree["tree_param"]["size_leaf_vector"]) > 1
-    ]
-    if not trees:
-        raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
+    n_classes, n_targets = int(parameters["num_class"]), int(parameters["num_target"])
+    n_sums = max(n_classes, n_targets, 1)
+    objective = str(learner["objective"]["name"])
+    task = _task(wrapper, objective, n_sums, n_classes)
+    chosen = choose(task, output, class_index)
+
+    booster = learner["gradient_booster"]
+    forest = (booster["gbtree"] if kind == "dart" else booster)["model"]
     n_features = int(parameters["num_feature"])
-    names = booster.feature_names
-    # A Booster has no importances of its own; the wrapper's default is this gain.
-    own = getattr(model, "feature_importances_", None)
+    used = forest["trees"]
+    if wrapper.last is not None:
+        used = used[: forest["iteration_indptr"][wrapper.last + 1]]
+    if not used:
+        raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
+    categories = _categories(learner.get("feature_types") or [], forest, n_features)
+    starts = _starts(parameters["base_score"], objective, n_sums)
+
+    def sum_of(k: int) -> tuple[list[Tree], float]:
+        start = np.float32(starts[k])
+        trees = []
+        for i, tree in enumerate(used):
+            is_vector = int(tree["tree_param"]["size_leaf_vector"]) > 1
+            if not is_vector and forest["tree_info"][i] != k:
+                continue
+            trees.append(_tree(tree, k, categories))
+            if kind == "dart":
+                weight = np.float32(booster["weight_drop"][i])
+                value = trees[-1].value
+                # The wrappers weigh the sum of start and leaf, and take the start off again.
+                value = (start + value) - start if wrapper.wrapped else value
+                trees[-1] = trees[-1]._replace(value=value * weight)
+        if not trees:
+            raise ModelFormatError(f"{source} holds no trees for output {k}.")
+        return trees, float(start)
+
+    trees, base = sum_of(chosen.index)
+    tail: dict[str, Any] = {}
+    if chosen.minus is not None:
+        others, other_base = minus(*sum_of(chosen.minus))
+        tail = {"tail_start": len(trees), "tail_base": other_base}
+        trees += others
+    names = learner.get("feature_names")
+    if importances is None:
+        importances = _gain(forest["trees"], n_features)
     return assemble(
         trees,
         n_features=n_features,
-        feature_names=None if names is None else tuple(names),
-        importances=normalised(_gain(booster, n_features) if own is None else own),
+        feature_names=tuple(map(str, names)) if names else None,
+        importances=normalised(importances),
         input_dtype=np.dtype(np.float32),
-        base=_base_margin(document, k),
-        missing_value=float(np.float32(missing)),
+        base=base,
+        link=chosen.link,
+        categories=categories,
+        missing_value=float(np.float32(wrapper.missing)),
         source=source,
+        **tail,
     )
 
 
-def _tree(tree: dict[str, Any], k: int) -> Tree:
-    if any(tree["split_type"]):
+def _task(wrapper: Wrapper, objective: str, n_sums: int, n_classes: int) -> Task:
+    source = f"{wrapper.name} with objective {objective!r}"
+    if objective not in OBJECTIVES:
         refuse(
-            "a model with categorical splits",
-            "only numeric splits are read",
-            "Train with enable_categorical=False on encoded columns.",
+            source,
+            "what its sum starts from and how it is transformed, is not known",
+            f"Train with one of {', '.join(OBJECTIVES)}.",
         )
-    threshold = np.array(tree["split_conditions"], np.float32)
+    link = OBJECTIVES[objective]
+    proba: Any = link
+    if isinstance(link, Link) and link.name != "logistic":
+        proba = ("its prediction is no probability", _RAW)
+    if n_sums == 1 and (wrapper.is_classifier or objective.startswith("binary:")):
+        n_classes = 2
+    elif wrapper.is_classifier and n_classes == 0:
+        n_classes = n_sums  # one probability per label
+    labels = wrapper.is_classifier or objective == "multi:softmax"
+    return Task(source, proba if labels else link, n_sums, n_classes, labels, proba)
+
+
+def _starts(stored: str, objective: str, n_sums: int) -> Array:
+    """Return where the sum of each output starts.
+
+    The base score is stored in the unit of the prediction.
+    """
+    scores = np.array([float(v) for v in str(stored).strip("[] ").split(",")], np.float32)
+    if scores.size not in (1, n_sums):
+        raise ModelFormatError(f"base_score has {scores.size} values for {n_sums} outputs.")
+    if OBJECTIVES[objective] == Link("logistic"):
+        links.logit(scores)
+    elif objective in LOG_START:
+        links.log(scores)
+    return np.broadcast_to(scores, (n_sums,)) if scores.size == 1 else scores
+
+
+def _tree(tree: dict[str, Any], k: int, categories: dict[int, Categories]) -> Tree:
     left = np.array(tree["left_children"], np.int32)
-    right = np.array(tree["right_children"], np.int32)
+    n = left.size
+    right = _column(tree, "right_children", np.int32, n)
+    threshold = _column(tree, "split_conditions", np.float32, n)
+    feature = _column(tree, "split_indices", np.int64, n)
+    default_left = _column(tree, "default_left", np.bool_, n)
+    leaf = left < 0
     value = threshold
-    if int(tree["tree_param"]["size_leaf_vector"]) > 1:
-        if "leaf_weights" not in tree:
-            refuse(
-                "a model with multi_strategy='multi_output_tree' of XGBoost before 3.2",
-                "it is stored in another form",
-                "Use XGBoost 3.2 or newer, or multi_strategy='one_output_per_tree'.",
-            )
-        # A leaf's right child is the number of its vector.
-        weights = np.array(tree["leaf_weights"], np.float32)
-        weights = weights.reshape(-1, int(tree["tree_param"]["size_leaf_vector"]))
-        value = np.where(left < 0, weights[np.where(left < 0, right, 0), k], np.float32(0))
+    width = int(tree["tree_param"]["size_leaf_vector"])
+    if width > 1:
+        value = np.where(leaf, _vectors(tree, width)[np.where(leaf, right, 0), k], np.float32(0))
     with np.errstate(over="ignore"):
         cut = np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64)
     cut[np.isneginf(cut)] = BELOW_ALL_FINITE
     # No number is below -inf. With the children swapped, no number is above +inf.
-    swap = np.isneginf(threshold) & (left >= 0)
-    default_left = np.array(tree["default_left"], bool)
+    swap = np.isneginf(threshold) & ~leaf
+    cut[swap] = np.inf
+    category_set, sets = _sets(tree, feature, categories)
+    if sets:
+        # What is in the list goes right here, left there.
+        swap = np.where(category_set >= 0, ~leaf, swap)
     return in_order(
         Tree(
-            feature=np.array(tree["split_indices"], np.int32),
-            threshold=np.where(swap, np.inf, cut),
+            feature=np.where(leaf, -1, feature),
+            threshold=cut,
             left=np.where(swap, right, left),
             right=np.where(swap, left, right),
             value=value,
             default_left=default_left ^ swap,
+            category_set=category_set if sets else None,
+            sets=sets,
         )
     )
 
 
-def _base_margin(document: dict[str, Any], k: int) -> float:
-    """Return where the sum of one output starts: what the model predicts without its trees.
+def _vectors(tree: dict[str, Any], width: int) -> Array:
+    """Return the values of leaves that hold one per output; a leaf's right child is its number."""
+    if "leaf_weights" not in tree:
+        refuse(
+            "a model with multi_strategy='multi_output_tree' of XGBoost before 3.2",
+            "it is stored in another form",
+            "Use XGBoost 3.2 or newer, or multi_strategy='one_output_per_tree'.",
+        )
+    return np.array(tree["leaf_weights"], np.float32).reshape(-1, width)
 
-    The base score is stored in the unit of the prediction; only XGBoost's own link takes it back
-    to the last bit.
+
+def _column(tree: dict[str, Any], key: str, dtype: type, n: int) -> Array:
+    """Return one value per node."""
+    column = np.array(tree[key], dtype)
+    if column.shape != (n,):
+        raise ModelFormatError(f"a tree has {n} nodes, but {column.size} of {key}.")
+    return column
+
+
+def _lists(tree: dict[str, Any]) -> list[tuple[int, Array]]:
+    """Return the nodes that split by categories, each with its list."""
+    nodes = tree.get("categories_nodes", [])
+    members = np.array(tree.get("categories", []), np.int64)
+    parts = zip(nodes, tree["categories_segments"], tree["categories_sizes"], strict=True)
+    lists = []
+    for node, begin, size in parts if nodes else ():
+        if not 0 <= begin <= begin + size <= members.size:
+            raise ModelFormatError("a list of categories is out of range.")
+        chosen = members[begin : begin + size]
+        lists.append((int(node), chosen[(chosen >= 0) & (chosen < N_CATEGORIES)]))
+    return lists
+
+
+def _sets(
+    tree: dict[str, Any], feature: Array, categories: dict[int, Categories]
+) -> tuple[Array, list[Array]]:
+    """Return the set of each node, -1 where it has none, and the sets."""
+    category_set = np.full(feature.size, -1, np.int32)
+    sets = []
+    for node, members in _lists(tree):
+        if not 0 <= node < feature.size:
+            raise ModelFormatError("a list of categories belongs to no node.")
+        known = categories[int(feature[node])].value
+        category_set[node] = len(sets)
+        sets.append(np.searchsorted(known, members).astype(np.int32))
+    if np.count_nonzero(tree.get("split_type", [])) != len(sets):
+        raise ModelFormatError("a split by categories has no list of them.")
+    return category_set, sets
+
+
+def _categories(kinds: list[str], forest: dict[str, Any], n_features: int) -> dict[int, Categories]:
+    """Return the categories of every feature that has them, with their labels if they are kept."""
+    listed: dict[int, list[Array]] = {j: [] for j, kind in enumerate(kinds) if kind == "c"}
+    for tree in forest["trees"]:
+        for node, members in _lists(tree):
+            listed.setdefault(int(tree["split_indices"][node]), []).append(members)
+    encoded = forest.get("cats", {}).get("enc", [])
+    found = {}
+    for j, lists in listed.items():
+        if not 0 <= j < n_features:
+            raise ModelFormatError("a split reads a feature that is not there.")
+        kept = encoded[j] if j < len(encoded) else {}
+        labels = _labels(kept)
+        codes = np.unique(np.concatenate([np.arange(len(labels or ())), *lists]))
+        rest = range(len(labels or ()), codes.size)
+        names = None if labels is None else (*labels, *(None for _ in rest))
+        recode = "codes" if not kept.get("values") else "refused" if labels is None else "sorted"
+        found[j] = truncated(codes, np.dtype(np.float32), labels=names, recode=recode)
+    return found
+
+
+def _labels(kept: dict[str, Any]) -> list[Any] | None:
+    """Return the labels of the categories, in the order of their codes.
+
+    None where there are none, or where they are not ASCII: those XGBoost stores with wrong lengths.
     """
-    import xgboost as xgb
+    values = kept.get("values") or []
+    if "offsets" not in kept:
+        return [int(v) for v in values] or None
+    text = bytes(int(v) % 256 for v in values)
+    if not text.isascii() or not values:
+        return None
+    return [text[a:b].decode("ascii") for a, b in pairwise(kept["offsets"])]
 
-    learner = document["learner"]
-    booster = learner["gradient_booster"]
-    no_trees = {
-        **booster["model"],
-        "trees": [],
-        "tree_info": [],
-        "iteration_indptr": [0],
-        "gbtree_model_param": {**booster["model"]["gbtree_model_param"], "num_trees": "0"},
-    }
-    # A model without trees would estimate its start anew, unless told that it is given.
-    given = {**learner["learner_model_param"], "boost_from_average": "0"}
-    learner = {
-        **learner,
-        "gradient_booster": {**booster, "model": no_trees},
-        "learner_model_param": given,
-    }
-    empty = xgb.Booster()
-    empty.load_model(bytearray(json.dumps({**document, "learner": learner}).encode()))
-    row = np.zeros((1, int(learner["learner_model_param"]["num_feature"])), np.float32)
-    margins = empty.inplace_predict(row, predict_type="margin", validate_features=False)
-    return float(np.ravel(margins)[k])
+
+def _gain(trees: list[dict[str, Any]], n_features: int) -> Array:
+    """Return the average gain of each feature, XGBoost's own default importance."""
+    total, count = np.zeros(n_features), np.zeros(n_features)
+    for tree in trees:
+        feature = np.array(tree["split_indices"], np.int64)
+        gain = np.array(tree["loss_changes"], np.float64)
+        # Deleted nodes have a feature that is none.
+        split = (np.array(tree["left_children"]) >= 0) & (0 <= feature) & (feature < n_features)
+        np.add.at(total, feature[split], gain[split])
+        np.add.at(count, feature[split], 1)
+    average: Array = total / np.maximum(count, 1)
+    return average
 
 
 def _is_trained(booster: Any) -> bool:
@@ -209,16 +399,3 @@ def _is_trained(booster: Any) -> bool:
         return int(booster.num_boosted_rounds()) > 0
     except xgb.core.XGBoostError:
         return False
-
-
-def _best_iteration(booster: Any) -> int | None:
-    """Return the last iteration that the wrapper predicts with, if training stopped early."""
-    best = booster.attr("best_iteration")
-    return None if best is None else int(best)
-
-
-def _gain(booster: Any, n_features: int) -> Array:
-    """Return the average gain of each feature, XGBoost's own default importance."""
-    scores = booster.get_score(importance_type="gain")
-    names = booster.feature_names or [f"f{i}" for i in range(n_features)]
-    return np.array([float(scores.get(name, 0.0)) for name in names])

@@ -3,8 +3,8 @@
 For every tree the walk remembers, per slot, between which keys it would take the same path. A move
 changes the keys of one feature's slots; a tree is walked again only if its range is left. Most
 small moves leave no range: they stay inside the safe range of the slot, which no tree's range is
-smaller than. The sum is redone from the first tree that changed, in order, so it stays bit-equal
-to a full evaluation.
+smaller than. Where a split is by a set of categories, that range is the key itself. The sum is
+redone from the first tree that changed, in order, so it stays bit-equal to a full evaluation.
 
 The functions pass three groups of arrays:
 
@@ -15,7 +15,8 @@ The functions pass three groups of arrays:
 ``state``
     ``low, high`` (keys between which each tree stays, ``[slot, tree]``), ``safe`` (the same for all
     trees at once, ``[2, slot]``), ``path, depth`` (the slots on each tree's path and their number),
-    ``value`` (each tree's leaf value) and ``sums`` (running sums, one more than there are trees).
+    ``value`` (each tree's leaf value) and ``sums`` (running sums: that of the trees before the
+    second sum begins, then that of the others; two more than there are trees).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, cast, locate, refused
+from treeopt.kernels.encode import BASE, DIVISOR, TAIL, TAIL_BASE, cast, locate, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
-from treeopt.kernels.walk import LANES
+from treeopt.kernels.walk import LANES, bit_of, layout_of, step
 
 TOP = np.int32(np.iinfo(np.int32).max)
 
@@ -37,7 +38,8 @@ def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
     """Walk tree ``t`` and note its value and the key ranges in which it stays the same."""
     words, roots, bits, leaf_value = nodes
     low, high, safe, path, depth, value, _ = state
-    field, child_mask, child_shift, rank_shift = bits[0], bits[1], bits[2], bits[3]
+    layout = layout_of(bits)
+    field, rank_shift = layout[0], layout[3]
     for k in range(depth[t]):
         low[path[t, k], t] = 0
         high[path[t, k], t] = TOP
@@ -47,28 +49,33 @@ def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
         slot = (word & field) // np.uint64(LANES)
         rank = np.int32(word >> rank_shift)
         key = np.int32(keys[word & field])
-        child = (word >> child_shift) & child_mask
-        if key > rank:
-            low[slot, t] = max(low[slot, t], rank + np.int32(1))
-            safe[0, slot] = max(safe[0, slot], rank + np.int32(1))
-            child += np.uint64(1)
-        else:
-            high[slot, t] = min(high[slot, t], rank)
-            safe[1, slot] = min(safe[1, slot], rank)
+        least, largest = rank + np.int32(1), TOP
+        if bit_of(word, layout) > np.uint64(0):
+            least = largest = key
+        elif key <= rank:
+            least, largest = np.int32(0), rank
+        low[slot, t] = max(low[slot, t], least)
+        safe[0, slot] = max(safe[0, slot], least)
+        high[slot, t] = min(high[slot, t], largest)
+        safe[1, slot] = min(safe[1, slot], largest)
         path[t, k] = slot
         k += 1
-        word = words[child]
+        word = words[step(word, keys, np.uint64(0), layout)]
     depth[t] = k
     value[t] = leaf_value[word >> rank_shift]
 
 
 @inlined
-def add_up(first: Any, value: Any, sums: Any) -> None:
-    """Redo the running sums from tree ``first`` on."""
-    total = sums[first]
-    for t in range(first, value.size):
+def add_up(first: Any, tail: Any, value: Any, sums: Any) -> None:
+    """Redo the running sums from tree ``first`` on; from tree ``tail`` on they are the second."""
+    total = sums[min(first, tail)]
+    for t in range(first, tail):
         total += value[t]
         sums[t + 1] = total
+    total = sums[max(first, tail) + 1]
+    for t in range(max(first, tail), value.size):
+        total += value[t]
+        sums[t + 2] = total
 
 
 @kernel
@@ -82,12 +89,14 @@ def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
     depth[:] = 0
     for t in range(value.size):
         enter(t, keys, nodes, state)
+    tail = np.int64(numbers[TAIL])
     sums[0] = numbers[BASE]
-    add_up(0, value, sums)
+    sums[tail + 1] = numbers[TAIL_BASE]
+    add_up(0, tail, value, sums)
 
 
 @inlined
-def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
     """Move feature ``j`` to another cell and bring the running sums up to date."""
     slot_start, slot_table, lut = slots
     low, high, safe, _, _, value, sums = state
@@ -109,7 +118,7 @@ def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> No
             least_high = min(least_high, high[s, t])
         safe[0, s], safe[1, s] = largest_low, least_high
     if changed < n_trees:
-        add_up(changed, value, sums)
+        add_up(changed, tail, value, sums)
 
 
 @kernel
@@ -124,6 +133,7 @@ def run(
     features, grid, cuts, buckets, numbers = encoder
     sums = state[-1]
     divisor = sums.dtype.type(numbers[DIVISOR])
+    tail = np.int64(numbers[TAIL])
     for k in range(which.size):
         y = cast(to[k], numbers)
         if refused(y, numbers):
@@ -131,6 +141,6 @@ def run(
         j = which[k]
         if j >= 0:
             cell = locate(y, j, features, grid, cuts, buckets)
-            move(cell, j, keys, slots, nodes, state)
-        out[k] = sums[-1] / divisor
+            move(cell, j, tail, keys, slots, nodes, state)
+        out[k] = (sums[tail] + sums[-1]) / divisor
     return -1

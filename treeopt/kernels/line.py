@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR
-from treeopt.kernels.jit import count_ones, kernel, trailing_zeros
+from treeopt.kernels.encode import BASE, DIVISOR, TAIL, TAIL_BASE
+from treeopt.kernels.jit import count_ones, inlined, kernel, trailing_zeros
 from treeopt.kernels.masks import intersect, rows_of
-from treeopt.kernels.walk import LANES, step
+from treeopt.kernels.walk import LANES, layout_of, step
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -56,8 +56,8 @@ def steps_by_walk(
     step_start, step_stop, step_value : arrays
         The result: where the steps of each tree begin, and the steps.
     """
-    field, child_mask, child_shift, rank_shift = bits[0], bits[1], bits[2], bits[3]
-    layout = (field, child_mask, child_shift, rank_shift)
+    layout = layout_of(bits)
+    field, child_mask, child_shift, rank_shift = layout[0], layout[1], layout[2], layout[3]
     first = np.uint64(first_slot * LANES)
     span = np.uint64((end_slot - first_slot) * LANES)
     n = 0
@@ -196,6 +196,20 @@ def mark_pieces(
     return n
 
 
+@inlined
+def add_steps(
+    begin: Any, end: Any, step_start: Any, step_stop: Any, step_value: Any, value: Any
+) -> None:
+    """Add trees ``begin..end-1`` to the value of every piece they reach."""
+    for t in range(begin, end):
+        k = ZERO
+        for s in range(step_start[t], step_start[t + 1]):
+            stop, add = np.uint64(step_stop[s]), step_value[s]
+            for i in range(k, stop):
+                value[i] += add
+            k = stop
+
+
 @kernel
 def add_in_order(
     n: Any,
@@ -207,14 +221,13 @@ def add_in_order(
     value: Any,
 ) -> None:
     """Write the value of each of ``n`` pieces (or cells), exact to the last bit."""
+    tail = np.int64(numbers[TAIL])
     value[:n] = numbers[BASE]
-    for t in range(n_trees):
-        k = ZERO
-        for s in range(step_start[t], step_start[t + 1]):
-            stop, add = np.uint64(step_stop[s]), step_value[s]
-            for i in range(k, stop):
-                value[i] += add
-            k = stop
+    add_steps(0, tail, step_start, step_stop, step_value, value)
+    if tail < n_trees:
+        rest = np.full(n, numbers[TAIL_BASE], value.dtype)
+        add_steps(tail, n_trees, step_start, step_stop, step_value, rest)
+        value[:n] += rest
     divisor = value.dtype.type(numbers[DIVISOR])
     for i in range(n):
         value[i] /= divisor
@@ -236,7 +249,7 @@ def add_differences(
     ``value`` has room for one more.
     """
     value[: n + 1] = 0.0
-    value[0] = numbers[BASE]
+    value[0] = numbers[BASE] + numbers[TAIL_BASE]
     for t in range(n_trees):
         at = ZERO
         before = 0.0

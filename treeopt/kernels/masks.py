@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, encode_row
+from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, TAIL, TAIL_BASE, encode_row
 from treeopt.kernels.jit import inlined, kernel, trailing_zeros
 
 
@@ -45,6 +45,34 @@ def intersect(rows: Any, n: Any, table: Any, reach: Any) -> None:
                 reach[t] &= masks[a + t] & masks[b + t]
 
 
+@inlined
+def add_one(reach: Any, value: Any, step: Any, begin: Any, end: Any, total: Any) -> Any:
+    """Add the leaves of trees ``begin..end-1`` to ``total``; ``step`` is the room for a tree."""
+    first = np.uint64(begin) * step
+    for t in range(begin, end):
+        total += value[first + np.uint64(trailing_zeros(reach[t]))]
+        first += step
+    return total
+
+
+@inlined
+def add_four(reach: Any, value: Any, step: Any, begin: Any, end: Any, total: Any) -> Any:
+    """Do the same for four rows side by side.
+
+    Each sum keeps its order, and they do not wait for one another.
+    """
+    r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
+    s0 = s1 = s2 = s3 = total
+    first = np.uint64(begin) * step
+    for t in range(begin, end):
+        s0 += value[first + np.uint64(trailing_zeros(r0[t]))]
+        s1 += value[first + np.uint64(trailing_zeros(r1[t]))]
+        s2 += value[first + np.uint64(trailing_zeros(r2[t]))]
+        s3 += value[first + np.uint64(trailing_zeros(r3[t]))]
+        first += step
+    return s0, s1, s2, s3
+
+
 @kernel
 def predict_masks(
     X: Any,
@@ -61,15 +89,13 @@ def predict_masks(
 
     ``table[cell, tree]`` are the leaf masks; its rows may be longer than there are trees.
     ``leaf_value[tree, leaf]`` are the values.
-
-    Four rows are summed side by side: each sum keeps its order, and they do not wait for one
-    another.
     """
     n = X.shape[0]
     n_trees, width = leaf_value.shape
     value = leaf_value.reshape(-1)
     step = np.uint64(width)
     base = leaf_value.dtype.type(numbers[BASE])
+    tail, tail_base = np.int64(numbers[TAIL]), leaf_value.dtype.type(numbers[TAIL_BASE])
     divisor = leaf_value.dtype.type(numbers[DIVISOR])
     cells = np.empty(features.shape[0], np.int64)
     rows = np.empty(features.shape[0] + 1, np.int64)
@@ -81,27 +107,16 @@ def predict_masks(
                 return start + r
             n_rows = rows_of(cells, features, -1, rows)
             intersect(rows, n_rows, table, reach[r])
-        first = np.uint64(0)
         if group == 4:
-            r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
-            s0 = s1 = s2 = s3 = base
-            for t in range(n_trees):
-                s0 += value[first + np.uint64(trailing_zeros(r0[t]))]
-                s1 += value[first + np.uint64(trailing_zeros(r1[t]))]
-                s2 += value[first + np.uint64(trailing_zeros(r2[t]))]
-                s3 += value[first + np.uint64(trailing_zeros(r3[t]))]
-                first += step
-            out[start] = s0 / divisor
-            out[start + 1] = s1 / divisor
-            out[start + 2] = s2 / divisor
-            out[start + 3] = s3 / divisor
+            s0, s1, s2, s3 = add_four(reach, value, step, 0, tail, base)
+            t0, t1, t2, t3 = add_four(reach, value, step, tail, n_trees, tail_base)
+            out[start] = (s0 + t0) / divisor
+            out[start + 1] = (s1 + t1) / divisor
+            out[start + 2] = (s2 + t2) / divisor
+            out[start + 3] = (s3 + t3) / divisor
         else:
             for r in range(group):
-                r0 = reach[r]
-                s0 = base
-                first = np.uint64(0)
-                for t in range(n_trees):
-                    s0 += value[first + np.uint64(trailing_zeros(r0[t]))]
-                    first += step
-                out[start + r] = s0 / divisor
+                total = add_one(reach[r], value, step, 0, tail, base)
+                total += add_one(reach[r], value, step, tail, n_trees, tail_base)
+                out[start + r] = total / divisor
     return -1

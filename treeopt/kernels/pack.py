@@ -19,6 +19,12 @@ def key_of(cell: Any, slot: Any, slot_table: Any, lut: Any) -> Any:
     return cell if slot_table[slot] < 0 else np.int64(lut[slot_table[slot] + cell])
 
 
+@inlined
+def goes_right(key: Any, rank: Any, bit: Any) -> Any:
+    """Tell whether a split sends a key to the right: by its rank, or by its bit if it has one."""
+    return (key >> bit) & 1 > 0 if bit > 0 else key > rank
+
+
 @kernel
 def leaf_ranges(left: Any, right: Any, tree_start: Any) -> Any:
     """Return, per node, the first leaf below it and the number of leaves below it.
@@ -63,15 +69,18 @@ def pack_nodes(
     tree_start: Any,
     slot: Any,
     rank: Any,
+    bit: Any,
     first: Any,
     count: Any,
     field_bits: Any,
+    bit_bits: Any,
     child_bits: Any,
     lanes: Any,
 ) -> Any:
     """Pack each node into one 64-bit word and return the words and the position of each root.
 
-    A word holds, from high to low, ``rank | child | slot * lanes``. The right child follows the
+    A word holds, from high to low, ``rank | child | bit | slot * lanes``; the bit has no room in
+    models without categories (``bit_bits`` is 0). The right child follows the
     left one. The pair below the heavier child comes right after its own, so that the path that
     most inputs take runs through few cache lines. A leaf points to itself, reads slot 0 (whose key
     is always 0, so it stays) and holds its number in place of the rank.
@@ -79,8 +88,9 @@ def pack_nodes(
     n = left.size
     words = np.empty(n, np.uint64)
     roots = np.empty(tree_start.size - 1, np.uint64)
-    shift = np.uint64(field_bits)
-    high = np.uint64(field_bits + child_bits)
+    bit_shift = np.uint64(field_bits)
+    shift = np.uint64(field_bits + bit_bits)
+    high = np.uint64(field_bits + bit_bits + child_bits)
     stack = np.empty(n + 1, np.int64)
     place = np.empty(n, np.int64)
     free = 0
@@ -101,6 +111,7 @@ def pack_nodes(
             words[at] = (
                 (np.uint64(rank[i]) << high)
                 | (np.uint64(free) << shift)
+                | (np.uint64(bit[i]) << bit_shift)
                 | np.uint64(slot[i] * lanes)
             )
             place[a] = free
@@ -120,6 +131,7 @@ def leaf_masks(
     tree_start: Any,
     slot: Any,
     rank: Any,
+    bit: Any,
     first: Any,
     count: Any,
     slot_feature: Any,
@@ -148,7 +160,8 @@ def leaf_masks(
             keep_left = ~(ones_b << np.uint64(first[b] - first[root]))
             j = slot_feature[slot[i]]
             for cell in range(row_start[j + 1] - row_start[j]):
-                goes_right = key_of(cell, slot[i], slot_table, lut) > rank[i]
-                column[row_start[j] + cell] &= keep_right if goes_right else keep_left
+                key = key_of(cell, slot[i], slot_table, lut)
+                right_side = goes_right(key, rank[i], bit[i])
+                column[row_start[j] + cell] &= keep_right if right_side else keep_left
         for c in range(column.size):
             table[c, t] = column[c]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, cast, locate, refused
+from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, TAIL, TAIL_BASE, cast, locate, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 
@@ -49,18 +49,39 @@ def encode_lane(
 
 
 @inlined
+def layout_of(bits: Any) -> Any:
+    """Return the layout of a word: two masks, three shifts, and whether nodes have a bit.
+
+    ``bits`` is two-dimensional if the model has categories. That is part of its type: kernels are
+    compiled apart for models without, and those do not pay for the bit.
+    """
+    b = bits.reshape(-1)
+    return b[0], b[1], b[2], b[3], b[4], bits.ndim == 2
+
+
+@inlined
+def bit_of(word: Any, layout: Any) -> Any:
+    """Return the bit that the node tests; 0 if it compares with its rank."""
+    _, _, _, _, bit_shift, has_bits = layout
+    return (word >> bit_shift) & np.uint64(31) if has_bits else np.uint64(0)
+
+
+@inlined
 def step(word: Any, keys: Any, at: Any, layout: Any) -> Any:
     """Return the position that follows the node ``word``."""
-    field, child_mask, child_shift, rank_shift = layout
-    goes_right = np.uint64(keys[at + (word & field)]) > (word >> rank_shift)
-    return ((word >> child_shift) & child_mask) + np.uint64(goes_right)
+    field, child_mask, child_shift, rank_shift, _, _ = layout
+    key = np.uint64(keys[at + (word & field)])
+    bit = bit_of(word, layout)
+    # All of the key, or the one bit (bit 0 of a key of sets is never set).
+    key &= (np.uint64(1) << bit) | (np.uint64(bit != np.uint64(0)) - np.uint64(1))
+    return ((word >> child_shift) & child_mask) + np.uint64(key > (word >> rank_shift))
 
 
 @kernel
-def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, base: Any) -> Any:
+def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, numbers: Any) -> Any:
     """Return the sum over trees for the row whose keys are in lane 0."""
-    layout = (bits[0], bits[1], bits[2], bits[3])
-    field, rank_shift = bits[0], bits[3]
+    layout = layout_of(bits)
+    field, rank_shift = layout[0], layout[3]
     buffer = np.empty(roots.size, leaf_value.dtype)
     zero = np.uint64(0)
     n_trees = roots.size
@@ -96,10 +117,13 @@ def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, b
             w0 = words[step(w0, keys, zero, layout)]
         buffer[t] = leaf_value[w0 >> rank_shift]
         t += 1
-    total = base
-    for t in range(n_trees):
+    total, rest = leaf_value.dtype.type(numbers[BASE]), leaf_value.dtype.type(numbers[TAIL_BASE])
+    tail = np.int64(numbers[TAIL])
+    for t in range(tail):
         total += buffer[t]
-    return total
+    for t in range(tail, n_trees):
+        rest += buffer[t]
+    return total + rest
 
 
 @kernel
@@ -111,8 +135,8 @@ def predict_tiles(
     ``tile`` is the number of keys per tile. Tree by tree over all tiles: a tree stays in the cache
     while the rows pass.
     """
-    layout = (bits[0], bits[1], bits[2], bits[3])
-    field, rank_shift = bits[0], bits[3]
+    layout = layout_of(bits)
+    field, rank_shift = layout[0], layout[3]
     zero = np.uint64(0)
     k1, k2, k3, k4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     k5, k6, k7 = np.uint64(5), np.uint64(6), np.uint64(7)
@@ -166,13 +190,15 @@ def predict_walk(
 ) -> Any:
     """Predict every row of ``X``; return the first row that the library refuses, or -1.
 
-    ``bits`` is the layout of a word: field mask, child mask, child shift, rank shift. ``block`` is
+    ``bits`` is the layout of a word: field mask, child mask, child shift, rank shift, bit shift
+    (two-dimensional if nodes have a bit). ``block`` is
     the number of rows, a multiple of eight, that pass through a tree before the next tree is
     fetched. Up to five rows are walked one by one.
     """
     n = X.shape[0]
     base = leaf_value.dtype.type(numbers[BASE])
     divisor = leaf_value.dtype.type(numbers[DIVISOR])
+    tail, tail_base = np.int64(numbers[TAIL]), leaf_value.dtype.type(numbers[TAIL_BASE])
     tile = slot_start[-1] * LANES
     if n <= 5:
         keys = np.empty(tile, np.uint32)
@@ -181,8 +207,7 @@ def predict_walk(
                 X[i], features, grid, cuts, buckets, numbers, slot_start, slot_table, lut, keys, 0
             ):
                 return i
-            total = predict_row(words, roots, keys, bits, leaf_value, base)
-            out[i] = total / divisor
+            out[i] = predict_row(words, roots, keys, bits, leaf_value, numbers) / divisor
         return -1
     block = min(block, (n + LANES - 1) // LANES * LANES)
     keys = np.zeros(block // LANES * tile, np.uint32)
@@ -205,8 +230,13 @@ def predict_walk(
             ):
                 return start + r
         padded = (rows + LANES - 1) // LANES * LANES
+        size = np.uint64(tile)
         sums[:] = base
-        predict_tiles(words, roots, keys, np.uint64(tile), bits, leaf_value, sums[:padded])
+        predict_tiles(words, roots[:tail], keys, size, bits, leaf_value, sums[:padded])
+        if tail < roots.size:
+            rest = np.full(padded, tail_base, leaf_value.dtype)
+            predict_tiles(words, roots[tail:], keys, size, bits, leaf_value, rest)
+            sums[:padded] += rest
         for r in range(rows):
             out[start + r] = sums[r] / divisor
     return -1

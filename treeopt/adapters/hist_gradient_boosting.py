@@ -1,0 +1,182 @@
+"""scikit-learn's HistGradientBoosting.
+
+Inputs are float64, ``x <= threshold`` goes left, sums are float64 in tree order. Categorical columns
+are encoded first and moved to the front. At a split by categories, those in the set go left, other
+known ones right; what is unknown follows the missing values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeopt.adapters.base import (
+    Tree,
+    assemble,
+    check_children,
+    members_of,
+    minus,
+    normalised,
+    refuse,
+)
+from treeopt.adapters.outputs import SOFTMAX, Task, choose
+from treeopt.adapters.scikit_learn import names_of
+from treeopt.categories import Categories, exact
+from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import ModelFormatError
+from treeopt.links import IDENTITY, Link
+
+LINKS = {
+    "squared_error": IDENTITY,
+    "absolute_error": IDENTITY,
+    "quantile": IDENTITY,
+    "gamma": Link("exp"),
+    "poisson": Link("exp"),
+}
+"""From each loss of the regressor to its link."""
+
+FIELDS = (
+    *("value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right"),
+    *("is_leaf", "is_categorical", "bitset_idx", "gain"),
+)
+"""The fields of a node that are read; they are not public."""
+
+
+def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+    """Convert a HistGradientBoosting model; see `treeopt.from_model`."""
+    chosen = choose(_task(model), output, class_index)
+    columns, categories = _columns(model)
+    known = _known_codes(model)
+    start = np.ravel(model._baseline_prediction)
+
+    def read(k: int) -> tuple[list[Tree], float]:
+        stages = [_tree(stage[k], columns, categories, known) for stage in model._predictors]
+        return stages, float(start[k])
+
+    trees, base = read(chosen.index)
+    tail: dict[str, Any] = {}
+    if chosen.minus is not None:
+        others, other_base = minus(*read(chosen.minus))
+        tail = {"tail_start": len(trees), "tail_base": other_base}
+        trees += others
+    n_features = int(model.n_features_in_)
+    gain = np.zeros(n_features)
+    for stage in model._predictors:
+        for predictor in stage:
+            inner = predictor.nodes[predictor.nodes["is_leaf"] == 0]
+            np.add.at(gain, columns[inner["feature_idx"]], inner["gain"])
+    return assemble(
+        trees,
+        base=base,
+        link=chosen.link,
+        categories=categories,
+        n_features=n_features,
+        feature_names=names_of(model),
+        importances=normalised(gain),
+        input_dtype=np.dtype(np.float64),
+        source=type(model).__name__,
+        **tail,
+    )
+
+
+def as_library_input(model: Any, X: Array) -> Array:
+    """Return a matrix of numbers with the labels, where the model knows them by text."""
+    _, categories = _columns(model)
+    labelled = {j: c for j, c in categories.items() if c.labels and isinstance(c.labels[0], str)}
+    if not labelled:
+        return X
+    matrix = X.astype(object)
+    for j, known in labelled.items():
+        index = known.index_of(X[:, j].astype(np.float64))
+        names = np.array([*(known.labels or ()), None], object)
+        matrix[:, j] = names[index]
+        matrix[np.isnan(X[:, j].astype(np.float64)), j] = np.nan
+    return matrix
+
+
+def _task(model: Any) -> Task:
+    source = type(model).__name__
+    if not hasattr(model, "classes_"):
+        if model.loss not in LINKS:
+            refuse(
+                f"{source} with loss={model.loss!r}",
+                "what its prediction is, is not known",
+                f"Train with one of {', '.join(LINKS)}.",
+            )
+        return Task(source, LINKS[model.loss])
+    n = len(model.classes_)
+    if n > 2:
+        return Task(source, SOFTMAX, n, n, labels=True)
+    return Task(source, Link("logistic"), 1, 2, labels=True)
+
+
+def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
+    """Return the input column of each encoded one, and the categories of those that have them."""
+    n = int(model.n_features_in_)
+    if model._preprocessor is None:
+        return np.arange(n), {}
+    is_categorical = np.asarray(model.is_categorical_, bool)
+    columns = np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    categories = {}
+    for column, labels in zip(columns, encoder.categories_, strict=False):
+        known = [v for v in labels.tolist() if v == v and v is not None]
+        numbers = all(isinstance(v, int | float) for v in known)
+        values = known if numbers else range(len(known))
+        categories[int(column)] = exact(values, labels=tuple(known), recode="labels", finite=True)
+    return columns, categories
+
+
+def _known_codes(model: Any) -> dict[int, Array]:
+    """Return the encoded categories, per encoded column, that the splits know."""
+    bitsets, place = model._bin_mapper.make_known_categories_bitsets()
+    if model.is_categorical_ is None:
+        return {}
+    encoded = np.flatnonzero(model._is_categorical_remapped)
+    return {int(j): members_of(bitsets[place[j]]) for j in encoded}
+
+
+def _tree(
+    predictor: Any, columns: Array, categories: dict[int, Categories], known: dict[int, Array]
+) -> Tree:
+    nodes = predictor.nodes
+    if any(name not in (nodes.dtype.names or ()) for name in FIELDS):
+        raise ModelFormatError(
+            "the nodes of this scikit-learn's HistGradientBoosting have other fields than known: "
+            f"{nodes.dtype.names}. Use scikit-learn 1.6 to 1.9."
+        )
+    leaf = nodes["is_leaf"] != 0
+    feature = np.where(leaf, 0, nodes["feature_idx"])
+    if (feature < 0).any() or (feature >= columns.size).any():
+        raise ModelFormatError("a split reads a feature that is not there.")
+    left = np.where(leaf, -1, nodes["left"].astype(np.int64))
+    right = np.where(leaf, -1, nodes["right"].astype(np.int64))
+    check_children(left, right)
+    missing_left = nodes["missing_go_to_left"] != 0
+    by_set = np.flatnonzero(~leaf & (nodes["is_categorical"] != 0))
+    category_set = np.full(leaf.size, -1)
+    category_set[by_set] = np.arange(by_set.size)
+    sets = []
+    for node in by_set:
+        column = int(columns[feature[node]])
+        at = int(nodes["bitset_idx"][node])
+        if column not in categories or at >= len(predictor.raw_left_cat_bitsets):
+            raise ModelFormatError("a split reads categories that are not there.")
+        members = members_of(predictor.raw_left_cat_bitsets[at])
+        everything = np.arange(-1, len(categories[column]))
+        unknown = np.setdiff1d(everything, known[int(feature[node])])
+        goes_left = members[members < len(categories[column])]
+        if missing_left[node]:
+            goes_left = np.union1d(goes_left, unknown)
+        sets.append(goes_left.astype(np.int32))
+    return Tree(
+        feature=columns[feature],
+        threshold=nodes["num_threshold"],
+        left=left,
+        right=right,
+        value=np.ascontiguousarray(nodes["value"]),
+        default_left=missing_left,
+        category_set=category_set if sets else None,
+        sets=sets,
+    )

@@ -1,0 +1,138 @@
+"""Which of a model's sums is meant, and how it becomes the prediction."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treeopt.adapters.base import refuse
+from treeopt.ensemble import Array
+from treeopt.errors import InputError
+from treeopt.links import IDENTITY, Link
+
+SOFTMAX = (
+    "a softmax probability depends on the sums of all classes at once",
+    "Pass output='raw' with class_index=k for the margin of class k, or class_index=(k, j) for "
+    "the margin of class k minus that of class j.",
+)
+
+
+class Task(NamedTuple):
+    """What a model's own prediction is.
+
+    Attributes
+    ----------
+    source : str
+        How messages call the model.
+    link : Link or pair of str
+        From the sum to the prediction (to the probability if that is a label); or why there is no
+        such link, and what to do instead.
+    n_sums : int
+        Number of sums: outputs, or classes if each has its own.
+    n_classes : int
+        Number of classes; 0 if the model is not a classifier.
+    labels : bool
+        Whether ``predict`` returns labels of classes.
+    proba : Link or pair of str, optional
+        From the sum to the probability, where that is not ``link``.
+    """
+
+    source: str
+    link: Link | tuple[str, str]
+    n_sums: int = 1
+    n_classes: int = 0
+    labels: bool = False
+    proba: Link | tuple[str, str] | None = None
+
+
+class Output(NamedTuple):
+    """The sum to build: one output's, perhaps minus another's, and its link."""
+
+    index: int
+    minus: int | None = None
+    link: Link = IDENTITY
+
+
+def choose(task: Task, output: str, class_index: Any) -> Output:
+    """Return the sum and the link that a user asks for; see `treeopt.from_model`."""
+    if output == "predict" and task.labels:
+        raise InputError(
+            f"output is 'predict', but {task.source} predicts labels, not numbers. Pass "
+            "output='proba' for a probability or output='raw' for the margin."
+        )
+    if output == "proba" and not task.n_classes:
+        raise InputError(
+            f"output is 'proba', but {task.source} is not a classifier: it has no probabilities. "
+            "Pass output='auto'."
+        )
+    wanted = task.link if output != "proba" or task.proba is None else task.proba
+    if output == "raw":
+        wanted = IDENTITY
+    elif not isinstance(wanted, Link):
+        refuse(f"{task.source} with output={output!r}", *wanted)
+    link = Link(*wanted)
+    if isinstance(class_index, tuple | list):
+        return _difference(task, output, class_index)
+    if task.n_classes == 2 and task.n_sums == 1:
+        return _one_of_two(task, class_index, link)
+    if class_index is None and task.n_classes and isinstance(task.link, Link):
+        class_index = task.n_sums - 1
+    return Output(_checked(class_index, task), None, link)
+
+
+def pick(prediction: Array, class_index: Any, of_two: bool = False) -> Array:
+    """Return what `choose` chose from the prediction of the model's own library.
+
+    ``of_two`` says that a vector holds the probability of the second of two classes.
+    """
+    if isinstance(class_index, tuple | list):
+        a, b = class_index
+        difference: Array = prediction[:, a] - prediction[:, b]
+        return difference
+    if prediction.ndim == 1:
+        return 1 - prediction if of_two and class_index == 0 else prediction
+    return np.ascontiguousarray(prediction[:, -1 if class_index is None else class_index])
+
+
+def _one_of_two(task: Task, class_index: Any, link: Link) -> Output:
+    """Choose one of two classes, whose probabilities come from the same sum."""
+    k = _checked(1 if class_index is None else class_index, task._replace(n_sums=2))
+    if link == IDENTITY and k == 0:
+        raise InputError(
+            f"class_index is 0, but the one margin of {task.source} is that of class 1. Leave "
+            "class_index out; what minimizes it is best for class 0."
+        )
+    return Output(0, None, link._replace(complement=k == 0))
+
+
+def _difference(task: Task, output: str, classes: Any) -> Output:
+    """Choose the difference of two classes' margins."""
+    if output != "raw" or task.n_sums < 3 or isinstance(task.link, Link) or len(classes) != 2:
+        raise InputError(
+            f"class_index is {classes!r}: a pair of classes means the difference of their margins, "
+            "which boosted models of three or more classes have under output='raw'. Pass one class."
+        )
+    a, b = (_checked(k, task) for k in classes)
+    if a == b:
+        raise InputError(f"class_index is {classes!r}: pass two different classes.")
+    return Output(a, b)
+
+
+def _checked(class_index: Any, task: Task) -> int:
+    """Return the output to use; with several, the user has to say which."""
+    source, n = task.source, task.n_sums
+    what = "classes" if task.n_classes else "outputs"
+    if class_index is None:
+        if n > 1:
+            raise InputError(
+                f"{source} has {n} {what} and one is needed. Pass class_index=0..{n - 1}."
+            )
+        return 0
+    whole = isinstance(class_index, int | np.integer) and not isinstance(class_index, bool)
+    if not whole or not 0 <= class_index < n:
+        given = f"class_index is {class_index!r}, but {source} has"
+        if n == 1:
+            raise InputError(f"{given} one output. Leave class_index out.")
+        raise InputError(f"{given} {n} {what}. Pass a number in 0..{n - 1}.")
+    return int(class_index)

@@ -1,0 +1,90 @@
+"""The categories of a feature, as its model knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categories:
+    """Which inputs belong to each category of a feature, and what a data frame calls them.
+
+    In a matrix a category is a number. Libraries read numbers differently: to LightGBM 2.7 is
+    category 2, to scikit-learn it is unknown. So each category is an interval of inputs, after the
+    cast to the ensemble's input dtype; all other inputs are of no known category.
+
+    Attributes
+    ----------
+    value : float64 array
+        The number that stands for each category, ascending.
+    lower, upper : float64 arrays
+        Inputs with ``lower < x <= upper`` belong to the category.
+    labels : tuple or None
+        What a frame with a ``category`` column calls each of them; None if the model knows no
+        labels.
+    recode : {"codes", "labels", "sorted", "refused"}
+        How a frame's column is read. ``"codes"``: a ``category`` column by its own codes, any other
+        as numbers; ``"labels"``: every column by its labels, and one that is not known is missing
+        (scikit-learn); ``"sorted"``: a ``category`` column by its labels, and one that is not known
+        is taken for the next in sorted order (XGBoost); ``"refused"``: only numbers are read.
+        LightGBM has another rule, see `Ensemble.frame_labels`.
+    finite : bool
+        Whether the library refuses infinity in this column.
+    """
+
+    value: Array
+    lower: Array
+    upper: Array
+    labels: tuple[Any, ...] | None = None
+    recode: str = "codes"
+    finite: bool = False
+
+    def __len__(self) -> int:
+        return int(self.value.size)
+
+    def __repr__(self) -> str:
+        names = self.labels if self.labels is not None else [f"{v:g}" for v in self.value]
+        shown = ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+        return f"<Categories: {shown}>"
+
+    @cached_property
+    def number_of(self) -> dict[Any, float]:
+        """The number that stands for each label."""
+        pairs = zip(self.labels or (), self.value.tolist(), strict=False)
+        return {label: number for label, number in pairs if label is not None}
+
+    def index_of(self, x: Array) -> Array:
+        """Return the category of (cast) inputs, as an index; -1 where it is none."""
+        if not len(self):
+            return np.full(x.shape, -1)
+        at = np.minimum(np.searchsorted(self.upper, x), len(self) - 1)
+        return np.where((self.lower[at] < x) & (x <= self.upper[at]), at, -1)
+
+
+def exact(values: Sequence[float] | Array, **rest: Any) -> Categories:
+    """Return categories that are single numbers; ``rest`` are the remaining fields."""
+    value = np.asarray(values, np.float64)
+    return Categories(value, np.nextafter(value, -np.inf), value, **rest)
+
+
+def truncated(
+    codes: Sequence[int] | Array, dtype: np.dtype[Any], *, zero_from: float = 0.0, **rest: Any
+) -> Categories:
+    """Return categories that are whole numbers, where an input's fraction is cut off.
+
+    Category 0 reaches down to ``zero_from``, which is no part of it if it is negative.
+    """
+    value = np.asarray(codes, np.float64)
+    lower = np.nextafter(value.astype(dtype), dtype.type(-np.inf)).astype(np.float64)
+    upper = np.nextafter((value + 1).astype(dtype), dtype.type(-np.inf)).astype(np.float64)
+    if zero_from < 0:
+        lower = np.where(value == 0, zero_from, lower)
+    return Categories(value, lower, upper, **rest)

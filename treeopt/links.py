@@ -1,0 +1,56 @@
+"""How a sum of trees becomes the prediction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array
+
+LINKS = ("identity", "exp", "logistic", "square", "softplus")
+"""The known links; all of them increase."""
+
+
+class Link(NamedTuple):
+    """A monotone function of the sum.
+
+    ``exp`` is ``e^s``, ``logistic`` is ``1 / (1 + e^(-slope s))``, ``square`` is ``s |s|`` and
+    ``softplus`` is ``log(1 + e^s)``, each in the arithmetic of the library that uses it.
+
+    Attributes
+    ----------
+    name : str
+        One of `LINKS`.
+    slope : float
+        Factor of the sum, for ``logistic``.
+    complement : bool
+        Whether the prediction is 1 minus that: the probability of the first of two classes.
+    """
+
+    name: str = "identity"
+    slope: float = 1.0
+    complement: bool = False
+
+    @property
+    def increasing(self) -> bool:
+        """Whether a larger sum gives a larger prediction."""
+        return not self.complement
+
+    def __call__(self, total: Array) -> Array:
+        """Turn an array of sums, in place, into predictions."""
+        if self.name != "identity":
+            from treeopt.kernels import links
+
+            apply = {
+                "exp": links.exp,
+                "logistic": links.logistic,
+                "square": links.square,
+                "softplus": links.softplus,
+            }
+            apply[self.name](total, total.dtype.type(self.slope))
+        if self.complement:
+            total[:] = total.dtype.type(1) - total
+        return total
+
+
+IDENTITY = Link()
