@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from treeopt import datasets
 from treeopt.adapters import from_model
+from treeopt.adapters.files import load_model
+from treeopt.categories import Categories
 from treeopt.check import Conversion, check_conversion, warmup
 from treeopt.ensemble import Ensemble
 from treeopt.errors import (
@@ -25,6 +27,7 @@ from treeopt.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Categories",
     "Conversion",
     "Ensemble",
     "InputError",
@@ -35,5 +38,6 @@ __all__ = [
     "check_conversion",
     "datasets",
     "from_model",
+    "load_model",
     "warmup",
 ]

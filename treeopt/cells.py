@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treeopt.errors import UnsupportedModelError
+
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
 
@@ -29,6 +31,9 @@ ZERO_LIMIT = float(np.float32(1e-35))
 
 ZERO_CUTS = (float(np.nextafter(-ZERO_LIMIT, -np.inf)), ZERO_LIMIT)
 """The two cuts that fence LightGBM's zero off from the rest of the line."""
+
+MAX_TABLE = 2**27
+"""The largest number of keys for the sets of one feature."""
 
 SETS_PER_SLOT = 30
 """Bits 1 to 30 of a key; bit 0 of a node's split says that it is by threshold."""
@@ -195,7 +200,7 @@ def _keys(cuts: Array, missing_left: bool, zero_missing: bool, has_missing: bool
 def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: Array) -> Array:
     """Add the slots of a feature that is split by sets of categories; return its cuts."""
     categories = ensemble.categories[int(ensemble.feature[nodes[0]])]
-    cuts = np.unique(np.append(categories.lower, categories.upper))
+    cuts: Array = np.unique(np.append(categories.lower, categories.upper))
     cuts = cuts[np.isfinite(cuts)]
     category = categories.index_of(np.append(cuts, np.inf))
     # Equal sets with the same default direction share a bit.
@@ -208,6 +213,12 @@ def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: A
         which[i] = number.setdefault(key, len(number))
     slot = []
     sets = list(number)
+    size = cuts.size * (len(sets) // SETS_PER_SLOT + 1)
+    if size > MAX_TABLE:
+        raise UnsupportedModelError(
+            f"{ensemble.source} has {len(sets)} sets of {len(categories)} categories on one "
+            "feature: too many for a table. Use fewer categories."
+        )
     for first in range(0, len(sets), SETS_PER_SLOT):
         keys = np.zeros(cuts.size + 1 + int(ensemble.accepts_nan), np.int32)
         for bit, (members_bytes, missing_left) in enumerate(sets[first : first + SETS_PER_SLOT], 1):

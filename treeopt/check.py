@@ -44,7 +44,7 @@ class Conversion:
 
 
 def check_conversion(
-    model: Any, X: Any, *, output: str = "auto", class_index: int | None = None
+    model: Any, X: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Conversion:
     """Compare treeopt's predictions with the model's own where mistakes would show.
 

@@ -180,8 +180,9 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
     codes = np.asarray(column.cat.codes)
     if known.recode == "codes":
         return np.where(codes < 0, np.nan, codes)
-    numbers = [_number(v, known, label, name) for v in column.cat.categories]
-    return np.array([*numbers, np.nan])[codes]
+    table = np.array([*(_number(v, known, label, name) for v in column.cat.categories), np.nan])
+    recoded: Array = table[codes]
+    return recoded
 
 
 def _number(value: Any, known: Categories, column: str, name: str) -> float:

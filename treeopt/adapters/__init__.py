@@ -1,8 +1,9 @@
 """From a fitted model to an `Ensemble`: one module per library, imported only when needed.
 
 The registry maps the package that a model's class comes from to the adapter module that knows it.
-An adapter offers ``convert(model, output, class_index) -> Ensemble`` and
-``own_prediction(model, output, class_index)``, the library's own prediction of the same output.
+An adapter offers ``MODELS``, the names of the classes it reads, ``convert(model, output,
+class_index) -> Ensemble`` and ``own_prediction(model, output, class_index)``, the library's own
+prediction of the same output. `files` reads saved models.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ADAPTERS = {
 OUTPUTS = ("auto", "raw", "proba", "predict")
 
 
-def from_model(model: Any, *, output: str = "auto", class_index: int | None = None) -> Ensemble:
+def from_model(
+    model: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
+) -> Ensemble:
     """Turn a fitted model into an `Ensemble` that predicts the same, bit for bit.
 
     Parameters
@@ -33,10 +36,13 @@ def from_model(model: Any, *, output: str = "auto", class_index: int | None = No
         A fitted scikit-learn, XGBoost or LightGBM model, an XGBoost or LightGBM ``Booster``, or an
         `Ensemble`, which is returned as it is.
     output : {"auto", "raw", "predict", "proba"}
-        What to predict. For regressors ``"auto"`` and ``"predict"`` are what ``model.predict``
-        returns, ``"raw"`` is the sum of the trees before any transformation.
-    class_index : int, optional
-        Which output of a model with several.
+        What to predict: ``"raw"`` is the sum of the trees before any transformation (the margin),
+        ``"proba"`` the probability of a class, ``"predict"`` what ``model.predict`` returns.
+        ``"auto"`` is the probability for classifiers, else what ``model.predict`` returns.
+    class_index : int or pair of int, optional
+        Which class of a classifier (by default the last), or which output of a model with several.
+        A pair ``(a, b)``, with ``output="raw"`` and a boosted model of three or more classes, is
+        the margin of class ``a`` minus that of class ``b``.
 
     Returns
     -------
@@ -59,8 +65,7 @@ def from_model(model: Any, *, output: str = "auto", class_index: int | None = No
     >>> ensemble.n_trees, ensemble.n_features
     (3, 2)
     """
-    if output not in OUTPUTS:
-        raise InputError(f"output is {output!r}: pass one of {', '.join(map(repr, OUTPUTS))}.")
+    check_output(output)
     if isinstance(model, Ensemble):
         if output != "auto" or class_index is not None:
             raise InputError(
@@ -72,8 +77,14 @@ def from_model(model: Any, *, output: str = "auto", class_index: int | None = No
     return ensemble
 
 
+def check_output(output: Any) -> None:
+    """Refuse an unknown output."""
+    if output not in OUTPUTS:
+        raise InputError(f"output is {output!r}: pass one of {', '.join(map(repr, OUTPUTS))}.")
+
+
 def own_prediction(
-    model: Any, output: str = "auto", class_index: int | None = None
+    model: Any, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Callable[[Array], Array]:
     """Return the library's own prediction of the chosen output, as a function of a matrix.
 

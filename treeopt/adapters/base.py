@@ -11,6 +11,9 @@ import numpy as np
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
 
+MAX_MEMBERS = 2**26
+"""More members than this, in all sets of categories together, are taken for damage."""
+
 
 class Tree(NamedTuple):
     """One tree, with children counted from its own root and -1 at leaves."""
@@ -113,6 +116,12 @@ def members_of(bitset: Array) -> Array:
     """Return the numbers whose bits are set, in words of 32 bits."""
     words = np.ascontiguousarray(bitset, "<u4")
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+
+def check_members(total: int) -> None:
+    """Refuse sets of categories with more members than a real model has."""
+    if total > MAX_MEMBERS:
+        raise ModelFormatError(f"its sets of categories have more than {MAX_MEMBERS} members.")
 
 
 def round_down(threshold: Array) -> Array:

@@ -1,8 +1,8 @@
 """scikit-learn's HistGradientBoosting.
 
-Inputs are float64, ``x <= threshold`` goes left, sums are float64 in tree order. Categorical columns
-are encoded first and moved to the front. At a split by categories, those in the set go left, other
-known ones right; what is unknown follows the missing values.
+Inputs are float64, ``x <= threshold`` goes left, sums are float64 in tree order. Categorical
+columns are encoded first and moved to the front. At a split by categories, those in the set go
+left, other known ones right; what is unknown follows the missing values.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
         stages = [_tree(stage[k], columns, categories, known) for stage in model._predictors]
         return stages, float(start[k])
 
-    trees, base = read(chosen.index)
+    trees, base = read(chosen.plus)
     tail: dict[str, Any] = {}
     if chosen.minus is not None:
         others, other_base = minus(*read(chosen.minus))

@@ -17,6 +17,7 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
+    check_members,
     known_class,
     members_of,
     minus,
@@ -120,7 +121,7 @@ def read(
     def sum_of(k: int) -> list[Tree]:
         return [_tree(block, categories) for block in blocks[k :: task.n_sums]]
 
-    trees = sum_of(chosen.index)
+    trees = sum_of(chosen.plus)
     # A random forest's raw score is the sum of its trees, its prediction their mean.
     divisor = len(trees) if "average_output" in header and output != "raw" else 1
     tail: dict[str, Any] = {}
@@ -170,7 +171,7 @@ def _task(source: str, header: dict[str, str], is_classifier: bool, slope: float
     link = OBJECTIVES.get(objective, unknown)
     given = dict(option.partition(":")[::2] for option in options)
     if link == Link("logistic"):
-        link = Link("logistic", float(slope or given.get("sigmoid", 1.0)))
+        link = Link("logistic", float(slope or given.get("sigmoid") or 1.0))
     if "sqrt" in given and objective != "huber":
         link = Link("square")
     n_sums = int(header["num_tree_per_iteration"])
@@ -202,9 +203,12 @@ def _categories(
         raise ModelFormatError(f"there are {len(infos)} feature_infos for {n_features} features.")
     # Numeric features have a range "[low:high]" here, those of one value "none".
     listed = {j: [_codes(info)] for j, info in enumerate(infos) if info[0] not in "[n"}
+    total = 0
     for block in blocks:
         for _, feature, members in _sets(block):
             listed.setdefault(feature, []).append(members)
+            total += members.size
+            check_members(total)
     sure = labels if labels and len(labels) == len(listed) else [[] for _ in listed]
     found = {}
     for j, own in zip(sorted(listed), sure, strict=True):
@@ -272,7 +276,7 @@ def _tree(block: dict[str, str], categories: dict[int, Categories]) -> Tree:
     zero_missing = missing == MISSING_ZERO
     by_set = _sets(block)
     category_set = np.full(inner, -1, np.int32)
-    sets = []
+    sets: list[Array] = []
     for node, column, members in by_set:
         category_set[node] = len(sets)
         default_left[node] = zero_missing[node] = False

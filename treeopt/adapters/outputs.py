@@ -49,7 +49,7 @@ class Task(NamedTuple):
 class Output(NamedTuple):
     """The sum to build: one output's, perhaps minus another's, and its link."""
 
-    index: int
+    plus: int
     minus: int | None = None
     link: Link = IDENTITY
 

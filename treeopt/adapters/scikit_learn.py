@@ -104,6 +104,7 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
 
 def _single(model: Any, output: str, class_index: Any) -> Ensemble:
+    _check_trees([model])
     # Adding to -0.0 leaves every value as it is, the sign of zero included.
     members = [(model, None, None)]
     return _averaged(model, members, model.feature_importances_, output, class_index, -0.0)
@@ -148,16 +149,20 @@ def _averaged(
 ) -> Ensemble:
     """Convert the mean of trees, each with its columns and classes (None: all)."""
     task = _averaged_task(model, members[0][0])
-    k = choose(task, output, class_index).index
+    k = choose(task, output, class_index).plus
     first = members[0][0]
     accepts_nan = bool(first._support_missing_values(np.empty((0, model.n_features_in_))))
     trees = []
     for member, columns, classes in members:
-        at = k if classes is None else _position(k, classes)
-        tree = _tree(member.tree_, 0 if task.n_classes else at, at if task.n_classes else 0)
+        if task.n_classes:
+            tree = _tree(member.tree_, 0, k if classes is None else _position(k, classes))
+        else:
+            tree = _tree(member.tree_, k, 0)
         if not accepts_nan:
             tree = tree._replace(default_left=np.zeros_like(tree.default_left))
-        trees.append(tree if columns is None else tree._replace(feature=columns[tree.feature]))
+        if columns is not None:
+            tree = tree._replace(feature=np.asarray(columns)[tree.feature])
+        trees.append(tree)
     return assemble(
         trees,
         base=base,
@@ -193,7 +198,7 @@ def _position(k: int, classes: Array) -> int | None:
 def _boosted(model: Any, output: str, class_index: Any) -> Ensemble:
     chosen = choose(_boosted_task(model), output, class_index)
     start = _start(model)
-    trees, base = _stages(model, chosen.index), float(start[chosen.index])
+    trees, base = _stages(model, chosen.plus), float(start[chosen.plus])
     tail: dict[str, Any] = {}
     if chosen.minus is not None:
         others, other_base = minus(_stages(model, chosen.minus), float(start[chosen.minus]))
@@ -254,19 +259,25 @@ def _check_trees(members: Any) -> None:
             raise ModelFormatError(
                 f"a tree claims {tree.node_count} nodes and has {tree.capacity}: it is damaged."
             )
-        check_children(tree.children_left, tree.children_right)
+        inner = tree.children_left != -1
+        check_children(np.where(inner, tree.children_left, -1), tree.children_right)
+        if (tree.children_left < -1).any():
+            raise ModelFormatError("a tree's children are out of range: its arrays are damaged.")
+        feature = tree.feature[inner]
+        if (feature < 0).any() or (feature >= tree.n_features).any():
+            raise ModelFormatError("a split reads a feature that is not there.")
 
 
 def _tree(tree: Any, row: int, column: int | None) -> Tree:
     """Read one tree; its values are those of an output and a class (None: zero)."""
     values = tree.value
-    none = column is None
+    own = np.zeros(len(values)) if column is None else values[:, row, column]
     return Tree(
         feature=tree.feature,
         threshold=round_down(tree.threshold),
         left=tree.children_left,
         right=tree.children_right,
-        value=np.zeros(len(values)) if none else np.ascontiguousarray(values[:, row, column]),
+        value=np.ascontiguousarray(own),
         default_left=tree.missing_go_to_left.astype(bool),
     )
 

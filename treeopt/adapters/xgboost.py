@@ -18,6 +18,7 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
+    check_members,
     in_order,
     known_class,
     minus,
@@ -197,7 +198,7 @@ def read(
             raise ModelFormatError(f"{source} holds no trees for output {k}.")
         return trees, float(start)
 
-    trees, base = sum_of(chosen.index)
+    trees, base = sum_of(chosen.plus)
     tail: dict[str, Any] = {}
     if chosen.minus is not None:
         others, other_base = minus(*sum_of(chosen.minus))
@@ -305,7 +306,7 @@ def _vectors(tree: dict[str, Any], width: int) -> Array:
 
 def _column(tree: dict[str, Any], key: str, dtype: type, n: int) -> Array:
     """Return one value per node."""
-    column = np.array(tree[key], dtype)
+    column: Array = np.array(tree[key], dtype)
     if column.shape != (n,):
         raise ModelFormatError(f"a tree has {n} nodes, but {column.size} of {key}.")
     return column
@@ -330,7 +331,7 @@ def _sets(
 ) -> tuple[Array, list[Array]]:
     """Return the set of each node, -1 where it has none, and the sets."""
     category_set = np.full(feature.size, -1, np.int32)
-    sets = []
+    sets: list[Array] = []
     for node, members in _lists(tree):
         if not 0 <= node < feature.size:
             raise ModelFormatError("a list of categories belongs to no node.")
@@ -345,9 +346,12 @@ def _sets(
 def _categories(kinds: list[str], forest: dict[str, Any], n_features: int) -> dict[int, Categories]:
     """Return the categories of every feature that has them, with their labels if they are kept."""
     listed: dict[int, list[Array]] = {j: [] for j, kind in enumerate(kinds) if kind == "c"}
+    total = 0
     for tree in forest["trees"]:
         for node, members in _lists(tree):
             listed.setdefault(int(tree["split_indices"][node]), []).append(members)
+            total += members.size
+            check_members(total)
     encoded = forest.get("cats", {}).get("enc", [])
     found = {}
     for j, lists in listed.items():
@@ -384,7 +388,7 @@ def _gain(trees: list[dict[str, Any]], n_features: int) -> Array:
         feature = np.array(tree["split_indices"], np.int64)
         gain = np.array(tree["loss_changes"], np.float64)
         # Deleted nodes have a feature that is none.
-        split = (np.array(tree["left_children"]) >= 0) & (0 <= feature) & (feature < n_features)
+        split = (np.array(tree["left_children"]) >= 0) & (feature >= 0) & (feature < n_features)
         np.add.at(total, feature[split], gain[split])
         np.add.at(count, feature[split], 1)
     average: Array = total / np.maximum(count, 1)

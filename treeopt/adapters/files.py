@@ -1,0 +1,160 @@
+"""Model files: to an `Ensemble`, without believing anything that they say."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from treeopt.adapters import check_output, from_model
+from treeopt.ensemble import Ensemble
+from treeopt.errors import InputError, ModelFormatError, TreeoptError
+
+WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
+
+COMPRESSED = (
+    *(b"\x1f\x8b", b"BZ", b"\xfd7zXZ", b"]\x00", b"\x04\x22\x4d\x18"),
+    *(b"x\x01", b"x\x5e", b"x\x9c", b"x\xda"),
+)
+"""How the compressed pickles of joblib begin."""
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    output: str = "auto",
+    class_index: int | tuple[int, int] | None = None,
+    trusted: bool = False,
+) -> Ensemble:
+    """Read a saved model into an `Ensemble`; neither XGBoost nor LightGBM need be installed.
+
+    What kind of file it is, its first bytes say: XGBoost's JSON and UBJSON, LightGBM's text,
+    scikit-learn models as skops files. An XGBoost file says whether its model was a Booster or a
+    regressor, classifier or ranker, and is read as that; one of LightGBM is read as a Booster.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    output, class_index
+        As in `from_model`.
+    trusted : bool
+        Whether to load a pickle (also one of joblib). Loading a pickle runs whatever code is in it:
+        only for files that you made yourself.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged.
+    InputError
+        If it is no model file, or a pickle without ``trusted=True``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, joblib, treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.joblib"
+    >>> _ = joblib.dump(model, path)
+    >>> treeopt.load_model(path, trusted=True).predict([[1.0]])
+    array([3.])
+    """
+    check_output(output)
+    data = Path(path).read_bytes()
+    read = _reader(data)
+    if read is None:
+        raise InputError(
+            f"path is {str(path)!r}: neither an XGBoost model (JSON, UBJSON), nor one of LightGBM "
+            "(text), nor a skops file. Save the model with its save_model, or with skops."
+        )
+    if read is _pickle and not trusted:
+        raise InputError(
+            f"path is {str(path)!r}, a pickle: loading it runs whatever code is in it. Pass "
+            "trusted=True if you made it yourself."
+        )
+    try:
+        ensemble: Ensemble = read(data, output, class_index)
+        return ensemble
+    except TreeoptError as error:
+        if isinstance(error, ModelFormatError):
+            raise ModelFormatError(f"{str(path)!r} is damaged: {error}") from error
+        raise
+    except _DAMAGE as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ModelFormatError(f"{str(path)!r} is damaged ({what}). Save it anew.") from error
+
+
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
+    *(TypeError, ValueError, EOFError),
+)
+"""What reading a damaged file may end in."""
+
+
+def _reader(data: bytes) -> Any:
+    """Return the function that reads data which begin like these."""
+    if data.startswith(b"tree\n") or data.startswith(b"tree\r\n"):
+        return _lightgbm
+    if data.startswith(b"PK\x03\x04"):
+        return _skops
+    if data.startswith((b"{L", b"{l", b"{i", b"{U", b"{I")):
+        return _ubjson
+    if data.lstrip().startswith(b"{"):
+        return _json
+    if data[:1] == b"\x80" or data.startswith(COMPRESSED):
+        return _pickle
+    return None
+
+
+def _json(data: bytes, output: str, class_index: Any) -> Ensemble:
+    return _xgboost(json.loads(data), output, class_index)
+
+
+def _ubjson(data: bytes, output: str, class_index: Any) -> Ensemble:
+    from treeopt.adapters.ubjson import loads
+
+    return _xgboost(loads(data), output, class_index)
+
+
+def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble:
+    from treeopt.adapters.xgboost import Wrapper, read
+
+    if "tree_info" in document:
+        raise InputError(
+            "path is LightGBM's dump_model JSON, which lacks digits. Save the model with "
+            "booster.save_model('model.txt')."
+        )
+    if "learner" not in document and "Model" in document:
+        document = document["Model"]  # the pickled form, with its configuration
+    attributes = document["learner"].get("attributes", {})
+    wrapper = Wrapper()
+    if "scikit_learn" in attributes:
+        kind = json.loads(attributes["scikit_learn"]).get("_estimator_type")
+        best = attributes.get("best_iteration")
+        last = None if best is None else int(best)
+        name = WRAPPERS.get(kind, "XGBModel")
+        wrapper = Wrapper(name, True, is_classifier=kind == "classifier", last=last)
+    return read(document, wrapper, output, class_index)
+
+
+def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble:
+    from treeopt.adapters.lightgbm import read
+
+    text = data.decode("utf-8").replace("\r\n", "\n")
+    if "\nend of trees" not in text:
+        raise ModelFormatError("it ends before its trees do.")
+    return read(text, "Booster", output, class_index)
+
+
+def _skops(data: bytes, output: str, class_index: Any) -> Ensemble:
+    from treeopt.adapters.skops_files import load
+
+    return from_model(load(data), output=output, class_index=class_index)
+
+
+def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble:
+    import joblib
+
+    return from_model(joblib.load(io.BytesIO(data)), output=output, class_index=class_index)
