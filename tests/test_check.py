@@ -29,10 +29,11 @@ def test_thresholds_rounded_the_wrong_way_are_found(monkeypatch):
     assert "differ, by" in str(found)
 
 
-def test_counts_rows_and_five_points_per_cut():
+def test_counts_rows_five_points_per_cut_and_missing_values():
     model = DecisionTreeRegressor(max_leaf_nodes=4, random_state=0).fit(X, y)
-    n_cuts = treeopt.from_model(model).compiled.cells.cuts.size
-    assert treeopt.check_conversion(model, X).compared == len(X) + 5 * n_cuts
+    cells = treeopt.from_model(model).compiled.cells
+    missing = 20 * cells.columns.size
+    assert treeopt.check_conversion(model, X).compared == len(X) + 5 * cells.cuts.size + missing
 
 
 def test_neighbours_are_next_to_the_cut_in_both_precisions():

@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from tests import truth
-from treeopt import Ensemble, InputError, ModelFormatError
+from treeopt import Categories, Ensemble, InputError, ModelFormatError
+from treeopt.categories import truncated
+from treeopt.links import Link
 
 
 def ensemble(**changes) -> Ensemble:
@@ -31,6 +34,70 @@ def ensemble(**changes) -> Ensemble:
         "input_dtype": np.dtype(np.float64),
     }
     return Ensemble(**{**fields, **changes})
+
+
+THREE = truncated([0, 1, 2], np.dtype(np.float64))
+OVERLAPPING = Categories(np.arange(2.0), np.array([-1.0, 0.0]), np.array([0.5, 1.0]))
+ONLY_ROOT = np.array([0, -1, -1, -1, -1, -1])
+BY_SET = {
+    "category_set": np.array([0, -1, 0, -1, -1, -1]),
+    "set_start": np.array([0, 2]),
+    "set_member": np.array([0, 2]),
+    "categories": {0: THREE, 1: THREE},
+}
+
+
+def test_splits_by_category():
+    """Categories 0 and 2 go left, all else right, missing values too."""
+    e = ensemble(**BY_SET)
+    X = np.array([[0.0, 9.0], [1.0, 2.9], [1.0, 1.0], [-1.0, np.nan], [2.0, 0.0]])
+    assert e.predict(X).tolist() == [11.0, 12.0, 13.0, 13.0, 11.0]
+    assert e.line([1.0, 0.0], "b").value.tolist() == [13.0, 12.0, 13.0, 12.0, 13.0]
+    boxes = e.leaf_boxes()
+    assert boxes.categories[0].tolist()[0] == [True, False, True, False]
+    assert e.walker([1.0, 1.0]).move("b", 2.0) == 12.0
+
+
+def test_labels_are_moved_to_and_looked_up():
+    known = dataclasses.replace(THREE, labels=("red", "green", "blue"), recode="labels")
+    e = ensemble(**{**BY_SET, "categories": {0: known, 1: THREE}})
+    walker = e.walker({"a": "green", "b": 2.0})
+    assert (walker.value, walker.move("a", "blue")) == (12.0, 11.0)
+    with pytest.raises(InputError, match=r"to is 'pink', which is none of .*red, green, blue"):
+        walker.move("a", "pink")
+    assert repr(known) == "<Categories: red, green, blue>"
+
+
+def test_second_sum_is_added_at_the_end():
+    e = ensemble(value=np.array([0, 1e16, 0, 2.0, 3.0, -1e16]), tail_start=1, tail_base=1.0)
+    assert e.predict([[0.0, 0.0]]).tolist() == [0.0]
+    assert ensemble().tail_start == 2
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        (Link(), [-2.0, 0.0, 3.0]),
+        (Link("exp"), np.exp([-2.0, 0.0, 3.0])),
+        (Link("logistic", 2.0), expit([-4.0, 0.0, 6.0])),
+        (Link("logistic", complement=True), 1 - expit([-2.0, 0.0, 3.0])),
+        (Link("square"), [-4.0, 0.0, 9.0]),
+        (Link("softplus"), np.log1p(np.exp([-2.0, 0.0, 3.0]))),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_links(link, expected, dtype):
+    value = np.array([0, -2.0, 0, 0.0, 3.0, 0.0], dtype)
+    e = ensemble(value=value, link=link, base=-0.0)
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    assert e.margin(X).tolist() == [-2.0, 0.0, 3.0]
+    np.testing.assert_allclose(e.predict(X), expected, rtol=4 * np.finfo(dtype).eps)
+    assert e.predict(X).dtype == dtype
+    assert e.link.increasing == (e.predict(X)[2] > e.predict(X)[0])
+    walker = e.walker(X[0])
+    assert [walker.value, *walker.run([0, 1], [1.0, 2.0])] == e.predict(X).tolist()
+    assert walker.move("a", 0.0) == e.predict([[0.0, 2.0]])[0]
+    assert set(e.line(X[1], "b").value) <= set(e.predict(X))
 
 
 def test_predicts_what_its_arrays_say():
@@ -56,6 +123,25 @@ def test_predicts_what_its_arrays_say():
         {"value": np.zeros(5)},
         {"importances": np.ones(3)},
         {"feature_names": ("a",)},
+        {"n_features": -1},
+        {"n_features": 2**62},
+        {"link": Link("softmax")},
+        {"input_dtype": np.dtype(np.int64)},
+        {"tail_start": 3},
+        {"tail_base": 1.0},  # of a second sum that is not there
+        {"category_set": np.array([0, -1, 0, -1, -1, -1])},  # without sets
+        {**BY_SET, "category_set": np.array([1, -1, 0, -1, -1, -1])},  # a set that is not there
+        {**BY_SET, "category_set": np.array([0, -1, -1])},
+        {**BY_SET, "categories": {}},
+        {**BY_SET, "categories": {0: THREE}},  # not those of feature 1
+        {**BY_SET, "categories": {0: THREE, 1: truncated([0], np.dtype(np.float64))}},
+        {**BY_SET, "set_member": np.array([0, 3])},
+        {**BY_SET, "set_member": np.array([0, -2])},
+        {**BY_SET, "set_start": np.array([0, 3])},
+        {**BY_SET, "set_start": np.array([1, 2])},
+        {**BY_SET, "zero_missing": np.array([1, 0, 0, 0, 0, 0], bool)},
+        {**BY_SET, "categories": {0: THREE, 1: OVERLAPPING}},
+        {**BY_SET, "feature": np.array([0, -1, 0, -1, -1, -1]), "category_set": ONLY_ROOT},
     ],
 )
 def test_contradictory_arrays_are_refused(changes):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treeopt.adapters import from_model, own_prediction
+from treeopt.categories import truncated
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError
+from treeopt.links import LINKS, Link
 
 ROWS_AT_ONCE = 100_000
 
@@ -48,8 +50,9 @@ def check_conversion(
 ) -> Conversion:
     """Compare treeopt's predictions with the model's own where mistakes would show.
 
-    Compared are the rows of ``X``, and, for every threshold of the model, rows of ``X`` moved
-    exactly onto it and onto its neighbours in float64 and in float32.
+    Compared are the rows of ``X``; for every threshold of the model, rows of ``X`` moved exactly
+    onto it and onto its neighbours in float64 and in float32; the same for the ends of what counts
+    as each category; and rows with a missing value, where the model accepts them.
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ def check_conversion(
     >>> X = [[0.0], [1.0], [3.0]]
     >>> model = DecisionTreeRegressor().fit(X, [2.0, 3.0, 4.0])
     >>> print(treeopt.check_conversion(model, X))
-    13 predictions compared, all equal to the last bit
+    16 predictions compared, all equal to the last bit
     """
     if isinstance(model, Ensemble):
         raise InputError(
@@ -105,6 +108,8 @@ def _blocks(ensemble: Ensemble, rows: Array) -> Any:
         if not ensemble.accepts_inf:
             with np.errstate(over="ignore"):
                 values = values[np.isfinite(values.astype(ensemble.input_dtype))]
+        if ensemble.accepts_nan:
+            values = np.append(values, np.full(min(len(rows), 20), np.nan))
         for start in range(0, values.size, ROWS_AT_ONCE):
             part = values[start : start + ROWS_AT_ONCE]
             block = rows[np.arange(part.size) % rows.shape[0]].astype(np.float64)
@@ -150,13 +155,31 @@ def warmup(model: Any = None) -> None:
             ensemble.predict(many.astype(dtype))
         ensemble.walker(x[0]).move(0, 1.0)
         ensemble.line(x[0], 0)
-    _staircase(2, np.float64).leaf_boxes()
+        ensemble.leaf_boxes()
+    for dtype in (np.float32, np.float64):
+        for name in LINKS:
+            Link(name)(np.zeros(1, dtype))
 
 
 def _stand_ins() -> list[Ensemble]:
-    """Return one small ensemble per summation type and mask width."""
+    """Return one small ensemble per summation type and way of evaluation."""
     sizes, dtypes = (8, 16, 32, 64, 65), (np.float64, np.float32)
-    return [_staircase(n_leaves, dtype) for n_leaves in sizes for dtype in dtypes]
+    kinds = [_staircase(n_leaves, dtype) for n_leaves in sizes for dtype in dtypes]
+    return kinds + [_with_categories(kind) for kind in kinds[-2:]]
+
+
+def _with_categories(ensemble: Ensemble) -> Ensemble:
+    """Return an ensemble of the same shape whose splits are by category."""
+    inner = np.flatnonzero(ensemble.left >= 0)
+    category_set = np.full(ensemble.n_nodes, -1, np.int32)
+    category_set[inner] = np.arange(inner.size)
+    return replace(
+        ensemble,
+        category_set=category_set,
+        set_start=np.arange(inner.size + 1),
+        set_member=np.arange(inner.size),
+        categories={0: truncated(range(inner.size), ensemble.input_dtype)},
+    )
 
 
 def _staircase(n_leaves: int, value_dtype: type) -> Ensemble:

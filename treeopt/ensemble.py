@@ -129,10 +129,10 @@ class Ensemble:
     source: str = "Ensemble"
 
     def __post_init__(self) -> None:
-        if not self.category_set.size:
-            object.__setattr__(self, "category_set", np.full(self.left.size, -1, np.int32))
+        if not len(self.category_set):
+            object.__setattr__(self, "category_set", np.full(len(self.left), -1, np.int32))
         if self.tail_start < 0:
-            object.__setattr__(self, "tail_start", self.n_trees)
+            object.__setattr__(self, "tail_start", len(self.tree_start) - 1)
         for name, dtype in _DTYPES.items():
             # A view: the caller's own array stays as it is.
             array = np.ascontiguousarray(getattr(self, name), dtype).view()

@@ -86,9 +86,14 @@ class Walker:
         total = self._sums[e.tail_start] + self._sums[-1:]
         return float(e.link(total / self._sums.dtype.type(e.divisor))[0])
 
-    def move(self, feature: int | str, to: float) -> float:
-        """Set one coordinate and return the prediction at the new point."""
+    def move(self, feature: int | str, to: float | str) -> float:
+        """Set one coordinate, to a number or a category's label; return the new prediction."""
         column = self._ensemble.feature_index(feature)
+        known = self._ensemble.categories.get(column)
+        if isinstance(to, str) and known is not None and known.labels is not None:
+            if to not in known.number_of:
+                raise InputError(f"to is {to!r}, which is none of {known!r}. Pass one of them.")
+            to = known.number_of[to]
         which, target, out = self._one
         which[0] = self._ensemble.compiled.position[column]
         if not isinstance(to, int | float | np.number):
