@@ -21,7 +21,8 @@ class Line:
 
     Piece ``k`` holds the numbers, after the cast to the ensemble's input dtype, above
     ``upper[k - 1]`` and up to ``upper[k]``; the last end is infinite. Missing values are not part
-    of the line.
+    of the line. Along a feature with categories each of them is a piece, and so is what lies
+    between.
 
     Attributes
     ----------
