@@ -16,13 +16,17 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from threading import Timer
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+UNSEEN = 0.03  # share of each category column's values that the model has never seen
 HERE = Path(__file__).resolve().parent
+LLEAVES_SECONDS = 300  # a model that takes longer to compile is given up
 LLEAVES_VENV = HERE / ".lleaves-venv"
 LLEAVES_NEEDS = ("lleaves", "llvmlite<0.45")
 
@@ -36,18 +40,42 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model and the box that its inputs are drawn from."""
+    """A fitted model and the box that its inputs are drawn from.
+
+    Its last columns are codes of so many ``categories``.
+    """
 
     name: str
     library: str  # "scikit-learn", "XGBoost" or "LightGBM"
     estimator: Any
     low: Array
     high: Array
+    categories: tuple[int, ...] = ()
+
+    @property
+    def is_hist(self) -> bool:
+        return type(self.estimator).__name__.startswith("HistGradientBoosting")
+
+    @property
+    def is_classifier(self) -> bool:
+        return hasattr(self.estimator, "predict_proba")
+
+    @property
+    def n_numbers(self) -> int:
+        """How many columns, the first ones, are not categories."""
+        return self.low.size - len(self.categories)
 
     @property
     def dtype(self) -> type:
         """The precision in which the model's library compares its inputs."""
-        return np.float64 if self.library == "LightGBM" else np.float32
+        return np.float64 if self.library == "LightGBM" or self.is_hist else np.float32
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Return random points of the box; a few of their categories are unknown to the model."""
+        X = rng.uniform(self.low, self.high, (n, self.low.size))
+        for column, size in enumerate(self.categories, self.n_numbers):
+            X[:, column] = np.where(rng.random(n) < UNSEEN, size, rng.integers(size, size=n))
+        return X
 
     def one_row(self, dtype: type) -> Array:
         return ((self.low + self.high) / 2).astype(dtype)[None, :]
@@ -108,9 +136,12 @@ class Own(Engine):
         elif self.model.library == "LightGBM":
             self.predict = partial(estimator.booster_.predict, num_threads=threads)
         else:
-            if hasattr(estimator, "n_jobs"):  # boosting has one thread only
+            if self.model.is_hist:
+                threadpool_limits(threads, user_api="openmp")
+            elif hasattr(estimator, "n_jobs"):  # boosting has one thread only
                 estimator.set_params(n_jobs=threads)
-            self.predict = estimator.predict
+            is_classifier = self.model.is_classifier
+            self.predict = estimator.predict_proba if is_classifier else estimator.predict
 
 
 class Onnx(Engine):
@@ -120,6 +151,12 @@ class Onnx(Engine):
     modules = ("onnxruntime", "skl2onnx", "onnxmltools")
     note = "float32 inputs, thresholds and sums"
     rest = 0.06
+
+    @classmethod
+    def require(cls, model: Model) -> None:
+        super().require(model)
+        if model.library == "XGBoost" and model.categories:
+            raise Unavailable("onnxmltools does not return from a model with categories")
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -131,7 +168,8 @@ class Onnx(Engine):
         if model.library == "scikit-learn":
             from skl2onnx import to_onnx
 
-            return to_onnx(model.estimator, model.one_row(np.float32))
+            options = {"zipmap": False} if model.is_classifier else None
+            return to_onnx(model.estimator, model.one_row(np.float32), options=options)
         from onnxmltools import convert_lightgbm, convert_xgboost
         from onnxmltools.convert.common.data_types import FloatTensorType
 
@@ -145,10 +183,12 @@ class Onnx(Engine):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        run = onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             self.graph, options, providers=["CPUExecutionProvider"]
-        ).run
-        self.predict = lambda X: run(None, {"X": X})[0]
+        )
+        # A classifier's first output is the label.
+        run, wanted = session.run, [session.get_outputs()[-1].name]
+        self.predict = lambda X: run(wanted, {"X": X})[0]
 
 
 class Treelite(Engine):
@@ -197,7 +237,8 @@ class Daal(Engine):
         import daal4py
 
         daal4py.daalinit(threads)
-        self.predict = self.converted.predict
+        is_classifier = self.model.is_classifier
+        self.predict = self.converted.predict_proba if is_classifier else self.converted.predict
 
 
 class Lleaves(Engine):
@@ -227,7 +268,15 @@ class Lleaves(Engine):
             stdout=subprocess.PIPE,
             text=True,
         )
-        type(self).version = self._answer()
+        timer = Timer(LLEAVES_SECONDS, self.worker.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            type(self).version = self._answer()
+        except Unavailable as error:
+            late = f"does not compile the model within {LLEAVES_SECONDS} seconds"
+            raise (error if timer.is_alive() else Unavailable(late)) from None
+        timer.cancel()
 
     def bind(self, threads: int) -> None:
         self._ask("threads", threads)

@@ -79,9 +79,10 @@ def memory_in_this_process(estimator: Any) -> dict[str, float]:
     ensemble.predict(row)
     arrays = (ensemble.feature, ensemble.threshold, ensemble.left, ensemble.right, ensemble.value)
     flags = (ensemble.default_left, ensemble.zero_missing, ensemble.tree_start)
+    sets = (ensemble.category_set, ensemble.set_start, ensemble.set_member)
     return {
         "n_nodes": ensemble.n_nodes,
-        "array_bytes": sum(a.nbytes for a in (*arrays, *flags)),
+        "array_bytes": sum(a.nbytes for a in (*arrays, *flags, *sets)),
         "convert_peak_bytes": converted,
         "predict_peak_bytes": _status("VmHWM") - before,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from functools import cache
 from typing import Any, NamedTuple
@@ -48,14 +49,21 @@ EXTREME = {
 
 
 class Split(NamedTuple):
-    """A split of a hand-made LightGBM tree; children are splits or leaf values."""
+    """A split of a hand-made LightGBM tree; children are splits or leaf values.
+
+    The threshold is a set of categories where the split is by them.
+    """
 
     feature: int
-    threshold: float
+    threshold: float | frozenset[int]
     missing: int
     default_left: bool
     left: Split | float
     right: Split | float
+
+    @property
+    def by_set(self) -> bool:
+        return isinstance(self.threshold, frozenset)
 
 
 def lightgbm_booster(trees: list[Split | float], n_features: int, extra: str = "") -> lgb.Booster:
@@ -92,16 +100,23 @@ def _tree_text(number: int, root: Split | float) -> str:
         return at
 
     place(root)
-    fields: dict[str, Any] = {"Tree": [number], "num_leaves": [len(leaves)], "num_cat": [0]}
+    sets = [s.threshold for s in splits if s.by_set]
+    cuts = [sets.index(s.threshold) if s.by_set else repr(s.threshold) for s in splits]
+    kinds = [4 * s.missing + 2 * s.default_left + s.by_set for s in splits]
+    fields: dict[str, Any] = {"Tree": [number], "num_leaves": [len(leaves)], "num_cat": [len(sets)]}
     if splits:
         fields |= {
             "split_feature": [s.feature for s in splits],
             "split_gain": [1 + s.feature for s in splits],
-            "threshold": [repr(s.threshold) for s in splits],
-            "decision_type": [4 * s.missing + 2 * s.default_left for s in splits],
+            "threshold": cuts,
+            "decision_type": kinds,
             "left_child": [left for left, _ in children],
             "right_child": [right for _, right in children],
         }
+    if sets:
+        words = [bit_words(members) for members in sets]
+        fields["cat_boundaries"] = np.cumsum([0, *map(len, words)]).tolist()
+        fields["cat_threshold"] = list(itertools.chain(*words))
     fields["leaf_value"] = [repr(v) for v in leaves]
     if splits:
         fields["leaf_weight"] = fields["leaf_count"] = [1] * len(leaves)
@@ -111,25 +126,63 @@ def _tree_text(number: int, root: Split | float) -> str:
     return "\n".join(f"{k}={' '.join(map(str, v))}" for k, v in fields.items()) + "\n\n"
 
 
+def bit_words(members: frozenset[int]) -> list[int]:
+    """Return a set of numbers as bits in words of 32."""
+    words = [0] * (max(members, default=0) // 32 + 1)
+    for k in members:
+        words[k // 32] |= 1 << k % 32
+    return words
+
+
 @cache
 def _one_split(library: str) -> Any:
     """Train a model of one split, for others to edit."""
     X, y = [[0.0], [1.0]], [1.0, 2.0]
     if library == "sklearn":
         return DecisionTreeRegressor().fit(X, y)
+    kinds = ["c"] if library == "xgboost categories" else ["q"]
     params = {"max_depth": 1, "min_child_weight": 0, "lambda": 0, "eta": 1, "nthread": 1}
-    return json.loads(bytes(xgb.train(params, xgb.DMatrix(X, y), 1).save_raw("json")))
+    matrix = xgb.DMatrix(X, y, feature_types=kinds, enable_categorical=True)
+    return document(xgb.train(params, matrix, 1))
+
+
+def document(booster: xgb.Booster) -> dict[str, Any]:
+    """Return XGBoost's own description of a model."""
+    return json.loads(bytes(booster.save_raw("json")))
+
+
+def xgboost_booster(content: dict[str, Any]) -> xgb.Booster:
+    """Load an edited description into XGBoost."""
+    edited = xgb.Booster({"nthread": 1})
+    edited.load_model(bytearray(json.dumps(content).encode()))
+    return edited
+
+
+def _xgboost_case(kind: str, default_left: bool, **changes: Any) -> Case:
+    """Return a case of one split whose tree is changed."""
+    content = copy.deepcopy(_one_split(kind))
+    (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
+    tree["default_left"][0] = int(default_left)
+    tree["split_conditions"][0] = changes.pop("threshold", 0.0)
+    tree |= changes
+    return Case(xgboost_booster(content), np.zeros((1, 1)))
 
 
 def xgboost_split(threshold: float, default_left: bool) -> Case:
     """One XGBoost split with the given threshold and default direction."""
-    content = copy.deepcopy(_one_split("xgboost"))
-    (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
-    tree["split_conditions"][0] = threshold
-    tree["default_left"][0] = int(default_left)
-    edited = xgb.Booster({"nthread": 1})
-    edited.load_model(bytearray(json.dumps(content).encode()))
-    return Case(edited, np.zeros((1, 1)))
+    return _xgboost_case("xgboost", default_left, threshold=threshold)
+
+
+def xgboost_categories(members: frozenset[int], default_left: bool) -> Case:
+    """One XGBoost split that sends the given categories to the right."""
+    chosen = {"categories": sorted(members), "categories_sizes": [len(members)]}
+    return _xgboost_case("xgboost categories", default_left, **chosen)
+
+
+def lightgbm_categories(members: frozenset[int], missing: int, default_left: bool) -> Case:
+    """One LightGBM split that sends the given categories to the left."""
+    split = Split(0, members, missing, default_left, 1.0, 2.0)
+    return Case(lightgbm_booster([split], 1), np.zeros((1, 1)))
 
 
 def sklearn_split(threshold: float, default_left: bool) -> Case:
@@ -144,17 +197,20 @@ def sklearn_split(threshold: float, default_left: bool) -> Case:
 
 @cache
 def random_lightgbm(seed: int) -> Case:
-    """Trees of several levels that mix all missing types, directions and thresholds."""
+    """Trees of several levels that mix all missing types, directions, thresholds and sets."""
     rng = np.random.default_rng(seed)
     n_features = int(rng.integers(1, 4))
     pool = [*AROUND_ZERO.values(), *rng.normal(size=5), 1e-300, 1e300, np.inf]
+    by_sets = n_features - 1 if seed % 4 > 1 else n_features
 
     def grow(depth: int) -> Split | float:
         if depth == 0 or rng.random() < 0.1:
             return float(rng.choice([rng.normal(), -0.0, 1e-300]))
+        feature = int(rng.integers(n_features))
+        members = frozenset(rng.choice(70, rng.integers(1, 40)).tolist())
         return Split(
-            int(rng.integers(n_features)),
-            float(rng.choice(pool)),
+            feature,
+            members if feature >= by_sets else float(rng.choice(pool)),
             int(rng.integers(3)),
             bool(rng.integers(2)),
             grow(depth - 1),
@@ -165,6 +221,7 @@ def random_lightgbm(seed: int) -> Case:
     trees = [grow(depth) for _ in range(8)]
     extra = "average_output" if seed % 3 == 0 else ""
     X = rng.choice([*rng.normal(size=20), 0.0, 5e-36, -5e-36, np.nan], (200, n_features))
+    X[:, by_sets:] = rng.integers(0, 75, (200, n_features - by_sets))
     return Case(lightgbm_booster(trees, n_features, extra), X)
 
 
@@ -175,12 +232,10 @@ def flipped_xgboost(seed: int) -> Case:
     X, y = dataset("nan", seed)
     params = {"max_depth": 5, "nthread": 1, "tree_method": ("hist", "exact")[seed % 2]}
     booster = xgb.train(params, xgb.DMatrix(X, y), 8)
-    content = json.loads(bytes(booster.save_raw("json")))
+    content = document(booster)
     for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
         tree["default_left"] = rng.integers(2, size=len(tree["default_left"])).tolist()
-    edited = xgb.Booster({"nthread": 1})
-    edited.load_model(bytearray(json.dumps(content).encode()))
-    return Case(edited, X)
+    return Case(xgboost_booster(content), X)
 
 
 @cache

@@ -1,19 +1,15 @@
-"""Rows on which a wrong conversion shows: on every threshold, next to it, and at the extremes."""
+"""Rows on which a wrong conversion shows: on every threshold and category, and at the extremes."""
 
 from __future__ import annotations
 
-import json
-import re
 from functools import cache
 from typing import NamedTuple
 
-import lightgbm as lgb
 import numpy as np
-import xgboost as xgb
 
+from tests.libraries import ZERO, Splits, distinct
 from tests.models import Case
 
-ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 MAX32 = float(np.finfo(np.float32).max)
 MAX64 = float(np.finfo(np.float64).max)
 ABOVE_MAX32 = MAX32 + 2.0**103  # the smallest float64 that becomes inf in float32
@@ -32,65 +28,47 @@ SPECIAL = np.array([*_POSITIVE, *(-v for v in _POSITIVE)])
 TRIED = 16_000
 """How many training rows are tried, over all splits of a model, to make each split matter."""
 
+NO_CATEGORY = [
+    *(-1e300, -(2.0**31), -2.0, -1.5, -1.0, np.nextafter(-1.0, 0.0), -0.5, -0.0, 0.3),
+    *(2.0**24 - 1, 2.0**24, 2.0**24 + 2, 2.0**31 - 1, 2.0**31, 2.0**32, 2.0**32 + 1, 2.0**53),
+    *(2.0**63, 2.0**64, 1e300, np.inf, -np.inf),
+]
+"""Numbers that are no category, or only just one, or one after a cast that overflows."""
 
-class Splits(NamedTuple):
-    """Distinct pairs of a feature and a threshold."""
+
+class Probes(NamedTuple):
+    """What to try in one feature each: a value, and two sides on which the model may differ."""
 
     feature: np.ndarray
-    threshold: np.ndarray
+    value: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
 
 
 def thresholds(case: Case) -> Splits:
-    """Return the splits of a model exactly as its library stores them."""
-    model = case.model
-    if isinstance(model, xgb.XGBModel | xgb.Booster):
-        pairs = _of_xgboost(model)
-    elif isinstance(model, lgb.LGBMModel | lgb.Booster):
-        pairs = _of_lightgbm(model)
-    else:
-        pairs = _of_sklearn(model)
-    return _distinct([f for f, _ in pairs], [t for _, t in pairs])
+    """Return the thresholds of a model exactly as its library stores them."""
+    return case.library.thresholds(case.model)
 
 
-def _of_sklearn(model) -> list[tuple[np.ndarray, np.ndarray]]:
-    members = np.ravel(getattr(model, "estimators_", [model]))
-    trees = [m.tree_ for m in members]
-    return [(t.feature[t.feature >= 0], t.threshold[t.feature >= 0]) for t in trees]
+def categories(case: Case, feature: int) -> np.ndarray:
+    """Return the categories of a feature: those in the library's sets and those in the data."""
+    split = case.library.categories(case.model)
+    if feature not in split.feature:
+        return np.empty(0)
+    data = case.matrix[:, feature]
+    return np.unique([*split.value[split.feature == feature], *data[~np.isnan(data)]])
 
 
-def _of_xgboost(model) -> list[tuple[np.ndarray, np.ndarray]]:
-    booster = model if isinstance(model, xgb.Booster) else model.get_booster()
-    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-    trees = learner["gradient_booster"]["model"]["trees"]
-    inner = [np.array(t["left_children"]) >= 0 for t in trees]
-    return [
-        (np.array(t["split_indices"])[i], np.array(t["split_conditions"], np.float64)[i])
-        for t, i in zip(trees, inner, strict=True)
-    ]
-
-
-def _of_lightgbm(model) -> list[tuple[np.ndarray, np.ndarray]]:
-    booster = model if isinstance(model, lgb.Booster) else model.booster_
-    text = booster.model_to_string()
-    features = re.findall(r"^split_feature=(.+)$", text, re.MULTILINE)
-    values = re.findall(r"^threshold=(.+)$", text, re.MULTILINE)
-    return [
-        (np.array(f.split(), int), np.array(v.split(), float))
-        for f, v in zip(features, values, strict=True)
-    ]
+def categorical(case: Case) -> np.ndarray:
+    """Return the features that the library splits by categories."""
+    return np.unique(case.library.categories(case.model).feature)
 
 
 def canonical(case: Case) -> Splits:
-    """Return the splits as treeopt stores them."""
+    """Return the thresholds as treeopt stores them."""
     e = case.ensemble
-    inner = e.left >= 0
-    return _distinct([e.feature[inner]], [e.threshold[inner]])
-
-
-def _distinct(features: list[np.ndarray], values: list[np.ndarray]) -> Splits:
-    pairs = np.column_stack([np.concatenate([[], *features]), np.concatenate([[], *values])])
-    pairs = np.unique(pairs, axis=0)
-    return Splits(pairs[:, 0].astype(int), pairs[:, 1])
+    inner = (e.left >= 0) & (e.category_set < 0)
+    return distinct([(e.feature[inner], e.threshold[inner])])
 
 
 def neighbours(values: np.ndarray) -> np.ndarray:
@@ -110,43 +88,66 @@ def neighbours(values: np.ndarray) -> np.ndarray:
     )
 
 
+def around_categories(known: np.ndarray) -> np.ndarray:
+    """Return categories, what is next to and between them, and what is far from them."""
+    inside = [known, known + 0.5, -known, known + 1, known - 1]
+    edges = neighbours(np.concatenate([known, known + 1])).ravel()
+    return np.concatenate([*inside, edges, NO_CATEGORY])
+
+
 def acceptable(case: Case, rows: np.ndarray) -> np.ndarray:
     """Return the rows that the library does not refuse."""
-    bad = np.zeros(rows.shape, bool)
-    if not case.accepts_nan:
-        bad |= np.isnan(rows)
-    if not case.accepts_inf:
-        with np.errstate(over="ignore"):
-            bad |= np.isinf(rows.astype(case.input_dtype))
+    with np.errstate(over="ignore"):
+        bad = np.isinf(rows.astype(case.input_dtype)) & case.refuses_inf
+    bad |= np.isnan(rows) & case.refuses_nan
     return rows[~bad.any(axis=1)]
 
 
-def reaching(case: Case, splits: Splits) -> tuple[np.ndarray, np.ndarray]:
-    """Find, per split, a training row for which the split matters.
+def _probes(case: Case, splits: Splits) -> Probes:
+    """Return both sides of every threshold, and every category with its neighbour."""
+    largest = MAX32 if case.input_dtype is np.float32 else MAX64
+    below, above = np.clip(neighbours(splits.value)[[4, 5]], -largest, largest)
+    parts = [Probes(*splits, below, above)]
+    for j in categorical(case):
+        known = categories(case, int(j))
+        parts.append(Probes(np.full(known.size, j), known, known, np.roll(known, 1)))
+    return Probes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    The library itself is asked: its predictions on both sides of the threshold differ.
+
+def reaching(case: Case, probes: Probes) -> tuple[np.ndarray, np.ndarray]:
+    """Find, per probe, a training row for which it matters.
+
+    The library itself is asked: its predictions on both sides differ.
 
     Returns
     -------
-    rows : array of shape (n_splits, n_features)
-        One training row per split.
-    found : bool array of shape (n_splits,)
+    rows : array of shape (n_probes, n_features)
+        One training row per probe.
+    found : bool array of shape (n_probes,)
     """
-    n = splits.threshold.size
+    n = probes.value.size
     training = acceptable(case, case.matrix)
     if n == 0:
         return np.empty((0, training.shape[1])), np.zeros(0, bool)
-    apart = np.abs(training[:, splits.feature].T / 2 - splits.threshold[:, None] / 2)
+    apart = np.abs(training[:, probes.feature].T / 2 - probes.value[:, None] / 2)
     rows = training[np.argsort(apart, axis=1)[:, : max(TRIED // n, 20)]]
-    largest = MAX32 if case.input_dtype is np.float32 else MAX64
-    below, above = np.clip(neighbours(splits.threshold)[[4, 5]], -largest, largest)
     sides = []
-    for value in (below, above):
+    for value in (probes.below, probes.above):
         moved = rows.copy()
-        moved[np.arange(n), :, splits.feature] = value[:, None]
+        moved[np.arange(n), :, probes.feature] = value[:, None]
         sides.append(case.own(moved.reshape(-1, training.shape[1])).reshape(n, -1))
     matters = sides[0] != sides[1]
     return rows[np.arange(n), matters.argmax(axis=1)], matters.any(axis=1)
+
+
+def found_share(case: Case) -> tuple[float, float]:
+    """Return for which share of the thresholds, and of the data's categories, some row matters."""
+    probes = _probes(case, thresholds(case))
+    _, found = reaching(case, probes)
+    by_set = np.isin(probes.feature, categorical(case))
+    seen = np.array([v in case.matrix[:, j] for j, v in zip(*probes[:2], strict=True)], bool)
+    shares = (found[part].mean() if part.any() else 1.0 for part in (~by_set, by_set & seen))
+    return tuple(shares)
 
 
 @cache
@@ -155,33 +156,40 @@ def hard_rows(case: Case) -> np.ndarray:
 
     On every threshold, as stored by the library and by treeopt, and on its neighbours in float64
     and float32, in a row for which the split matters; the same rows with the value missing; every
-    special value in every feature; missing values everywhere; training rows; random rows.
+    category, with fractions, neighbours and what is none, likewise; every special value in every
+    feature; missing values everywhere; training rows; random rows.
     """
     rng = np.random.default_rng(0)
     X = case.matrix
     blocks = [X, _random(X, rng, 100), np.full((1, X.shape[1]), np.nan)]
-    own, ours = thresholds(case), canonical(case)
-    splits = _distinct([own.feature, ours.feature], [own.threshold, ours.threshold])
-    rows, _ = reaching(case, splits)
-    for values in (*neighbours(splits.threshold), np.full(splits.threshold.size, np.nan)):
+    splits = distinct([thresholds(case), canonical(case)])
+    probes = _probes(case, splits)
+    rows, _ = reaching(case, probes)
+    for values in (*neighbours(probes.value), np.full(len(rows), np.nan), probes.value + 0.5):
         moved = rows.copy()
-        moved[np.arange(len(rows)), splits.feature] = values
+        moved[np.arange(len(rows)), probes.feature] = values
         blocks.append(moved)
-    some = [*np.unique(splits.feature)[:12], *rng.integers(X.shape[1], size=1)]
+    for j in categorical(case):
+        values = around_categories(categories(case, int(j)))
+        moved = rows[rng.choice(np.flatnonzero(probes.feature == j), values.size)]
+        moved[:, j] = values
+        blocks.append(moved)
+    some = [*np.unique(probes.feature)[:12], *rng.integers(X.shape[1], size=1)]
     for j in some:
         for value in (*SPECIAL, np.nan):
             moved = X[rng.integers(X.shape[0], size=3)]
             moved[:, j] = value
             blocks.append(moved)
-    mixed = rng.choice([*SPECIAL, *splits.threshold, np.nan], (200, X.shape[1]))
+    mixed = rng.choice([*SPECIAL, *NO_CATEGORY, *probes.value, np.nan], (200, X.shape[1]))
     return acceptable(case, np.concatenate([*blocks, mixed]))
 
 
 def hard_values(case: Case, feature: int) -> np.ndarray:
     """Return the values of one feature that are hard, whatever the other features are."""
-    own, ours = thresholds(case), canonical(case)
-    values = [s.threshold[s.feature == feature] for s in (own, ours)]
-    values = np.concatenate([neighbours(np.concatenate(values)).ravel(), SPECIAL, [np.nan]])
+    cuts = [s.value[s.feature == feature] for s in (thresholds(case), canonical(case))]
+    known = categories(case, feature)
+    values = [neighbours(np.concatenate(cuts)).ravel(), SPECIAL, [np.nan]]
+    values = np.concatenate([*values, around_categories(known) if known.size else []])
     X = np.repeat(acceptable(case, case.matrix)[:1], values.size, axis=0)
     X[:, feature] = values
     return acceptable(case, X)[:, feature]
@@ -196,12 +204,4 @@ def _random(X: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
 
 def cast(case: Case, rows: np.ndarray) -> np.ndarray:
     """Return rows as the library sees them, NaN where a value counts as missing everywhere."""
-    with np.errstate(over="ignore"):
-        seen = rows.astype(case.input_dtype).astype(np.float64)
-    missing = getattr(case.model, "missing", np.nan)
-    if isinstance(case.model, xgb.XGBModel) and not np.isnan(missing):
-        seen[seen == np.float64(np.float32(missing))] = np.nan
-    if case.input_dtype is np.float64:
-        # LightGBM drops what is within its zero limit before any tree sees it.
-        seen[np.abs(seen) <= ZERO] = 0.0
-    return seen
+    return case.library.cast(case.model, rows)

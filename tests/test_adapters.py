@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -11,48 +12,108 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import treeopt
-from tests.cases import LIBRARIES, LIGHTGBM, SKLEARN, XGBOOST, fitted
+from tests.cases import TABLES, fitted
 from tests.contract import AdapterContract, assert_same_bits
-from tests.models import Case, dataset
+from tests.models import Case, chosen, dataset
 from tests.rows import hard_rows
+from treeopt.adapters import lightgbm, scikit_learn, xgboost
 
 
-class TestSklearn(AdapterContract):
-    @pytest.fixture(params=SKLEARN)
-    def case(self, request):
-        return fitted("sklearn", request.param)
+class TestScikitLearn(AdapterContract):
+    library = "sklearn"
+
+
+class TestHistGradientBoosting(AdapterContract):
+    library = "hist"
 
 
 class TestXGBoost(AdapterContract):
-    @pytest.fixture(params=XGBOOST)
-    def case(self, request):
-        return fitted("xgboost", request.param)
+    library = "xgboost"
 
 
 class TestLightGBM(AdapterContract):
-    @pytest.fixture(params=LIGHTGBM)
-    def case(self, request):
-        return fitted("lightgbm", request.param)
+    library = "lightgbm"
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+WITH_CATEGORIES = ("hist", "xgboost", "lightgbm")
+REFUSES_MISSING = ("GradientBoostingRegressor", "GradientBoostingClassifier")
+
+
+def cases_of(library: str) -> list[Case]:
+    return [fitted(library, name) for name in TABLES[library]]
+
+
+@pytest.mark.parametrize("library", TABLES)
 def test_both_engines_are_tested(library):
     """Without this, `test_walking_equals_masks` could compare walking with itself."""
-    names = ["stumps", "many leaves"] if library != "sklearn" else ["forest, stumps", "extra tree"]
-    few, many = (fitted(library, name).ensemble.compiled for name in names)
-    assert few.mask_dtype is not None
-    assert many.mask_dtype is None
+    cases = cases_of(library)
+    found = {(case.engine, case.has_categories) for case in cases}
+    kinds = (False, True) if library in WITH_CATEGORIES else (False,)
+    assert found == set(itertools.product(("masks", "walk"), kinds))
 
 
-@pytest.mark.parametrize("name", [name for name in XGBOOST if name.startswith("booster")])
+@pytest.mark.parametrize("library", WITH_CATEGORIES)
+@pytest.mark.parametrize("engine", ["masks", "walk"])
+def test_many_sets_are_tested(library, engine):
+    """More sets of one feature than a slot holds, in both engines."""
+    cells = [c.ensemble.compiled.cells for c in cases_of(library) if c.engine == engine]
+    slots = [np.diff(c.slot_start)[c.has_sets].max(initial=0) for c in cells]
+    assert max(slots) > 1
+
+
+@pytest.mark.parametrize(
+    ("library", "known"),
+    [
+        ("sklearn", [name for name in scikit_learn.MODELS if "Hist" not in name]),
+        ("hist", [name for name in scikit_learn.MODELS if "Hist" in name]),
+        ("xgboost", xgboost.MODELS),
+        ("lightgbm", lightgbm.MODELS),
+    ],
+)
+def test_every_class_is_tested(library, known):
+    """With missing values, and with categories that may be missing, where the library has them."""
+    cases = cases_of(library)
+    assert {case.model_name for case in cases} == set(known)
+    missing = {case.model_name for case in cases if case.has_missing}
+    assert missing == set(known) - set(REFUSES_MISSING)
+    both = {case.model_name for case in cases if case.has_missing and case.has_categories}
+    assert both == (set(known) if library in WITH_CATEGORIES else set())
+
+
+@pytest.mark.parametrize("library", TABLES)
+def test_every_output_is_tested(library):
+    """Each output with each way to choose a class, without and with categories."""
+    found = {(c.output, c.class_kind) for c in cases_of(library)}
+    assert {("auto", "default"), ("proba", "one"), ("raw", "one"), ("raw", "difference")} <= found
+    if library in WITH_CATEGORIES:
+        found = {(c.output, c.class_kind) for c in cases_of(library) if c.has_categories}
+        assert {("auto", "default"), ("proba", "one"), ("raw", "difference")} <= found
+
+
+BOOSTERS = [n for n in TABLES["xgboost"] if n.startswith("Booster")]
+
+
+@pytest.mark.parametrize("name", [n for n in BOOSTERS if "dart" not in n])
 def test_xgboost_predicts_the_same_from_a_dmatrix(name):
     """Two ways through the library: inplace_predict is the judge elsewhere."""
     case = fitted("xgboost", name)
     rows = hard_rows(case)
     with np.errstate(over="ignore"):
         rows = rows[~np.isinf(rows.astype(np.float32)).any(axis=1)]
-    own = case.model.predict(xgb.DMatrix(rows, feature_names=case.model.feature_names))
-    assert_same_bits(case.ensemble.predict(rows), own, rows)
+    own = case.library.predict_matrix(case.model, rows, case.output == "raw")
+    assert_same_bits(case.ensemble.predict(rows), chosen(own, case.class_index), rows)
+
+
+def test_xgboost_has_two_predictions_of_dart():
+    """A bare Booster is equal to its `predict`, a wrapper to its own, which is another sum."""
+    case = fitted("xgboost", "XGBRegressor, auto, plain, dart")
+    booster = Case(case.model.get_booster(), case.X)
+    ours = booster.ensemble.predict(case.X)
+    assert_same_bits(ours, booster.model.predict(xgb.DMatrix(case.X)), case.X)
+    inplace = booster.model.inplace_predict(case.X)
+    assert_same_bits(case.ensemble.predict(case.X), inplace, case.X)
+    assert (ours != inplace).any()
+    np.testing.assert_allclose(ours, inplace, rtol=1e-5)
 
 
 @pytest.mark.parametrize("forest", [RandomForestRegressor(60), ExtraTreesRegressor(60)])
@@ -90,7 +151,14 @@ def test_sign_of_zero(model):
 
 
 @pytest.mark.parametrize(
-    "key", [("sklearn", "forest, nan"), ("xgboost", "booster"), ("lightgbm", "rf")], ids=", ".join
+    "key",
+    [
+        ("sklearn", "RandomForestRegressor, auto, nan"),
+        ("hist", "HistGradientBoostingRegressor, auto, nan, squared_error"),
+        ("xgboost", "Booster, auto, nan"),
+        ("lightgbm", "LGBMRegressor, auto, plain, rf"),
+    ],
+    ids=", ".join,
 )
 @pytest.mark.parametrize("side", [-np.inf, np.inf])
 def test_check_conversion_finds_thresholds_that_are_off_by_one_bit(key, side, monkeypatch):

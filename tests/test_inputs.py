@@ -4,7 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 import treeopt
 from tests.cases import fitted, lightgbm_regressor, xgboost_regressor
@@ -13,14 +17,20 @@ from tests.models import NAMES, Case
 from tests.rows import acceptable, thresholds
 
 CASES = [
-    ("sklearn", "forest, frame"),
-    ("sklearn", "forest, nan"),
-    ("sklearn", "boosting, squared_error"),
-    ("xgboost", "frame"),
-    ("xgboost", "booster"),
-    ("lightgbm", "frame"),
-    ("lightgbm", "booster"),
-    ("lightgbm", "booster, frame"),
+    ("sklearn", "RandomForestRegressor, auto, plain in a frame"),
+    ("sklearn", "RandomForestRegressor, auto, nan"),
+    ("sklearn", "GradientBoostingRegressor, auto, plain, squared_error"),
+    ("sklearn", "BaggingRegressor, auto, nan in a frame, few features"),
+    ("sklearn", "GradientBoostingClassifier, auto, plain in a frame, from zero"),
+    ("hist", "HistGradientBoostingRegressor, auto, nan in a frame, monotonic"),
+    ("hist", "HistGradientBoostingClassifier, proba 0, nan"),
+    ("xgboost", "XGBRegressor, auto, nan in a frame"),
+    ("xgboost", "XGBClassifier, proba 0, nan"),
+    ("xgboost", "Booster, auto, nan"),
+    ("lightgbm", "LGBMRegressor, auto, nan in a frame"),
+    ("lightgbm", "LGBMClassifier, proba 0, nan"),
+    ("lightgbm", "Booster, auto, zeros-nan"),
+    ("lightgbm", "Booster, auto, plain in a frame"),
 ]
 NAMED = [key for key in CASES if "frame" in key[1]]
 
@@ -77,7 +87,7 @@ def test_lists(case, dtype):
 
 
 def test_the_matrix_is_not_changed():
-    case = fitted("lightgbm", "booster")
+    case = fitted("lightgbm", "Booster, auto, zeros-nan")
     rows = sample(case, 50)
     before = rows.copy()
     case.ensemble.predict(rows)
@@ -152,6 +162,7 @@ def whole_rows(case: Case, rng: np.random.Generator) -> np.ndarray:
 WHOLE = {
     "forest": RandomForestRegressor(3, random_state=0),
     "boosting": GradientBoostingRegressor(n_estimators=5, random_state=0),
+    "hist boosting": HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=3),
     "xgboost exact": xgboost_regressor(tree_method="exact"),
     "xgboost hist": xgboost_regressor(),
     "lightgbm": lightgbm_regressor(),
@@ -203,5 +214,5 @@ class TestWholeNumbers:
 
 
 def test_an_ensemble_is_converted_to_itself():
-    ensemble = fitted("sklearn", "tree").ensemble
+    ensemble = fitted("sklearn", "DecisionTreeRegressor, auto, plain").ensemble
     assert treeopt.from_model(ensemble) is ensemble

@@ -108,6 +108,8 @@ def _blocks(ensemble: Ensemble, rows: Array) -> Any:
         if not ensemble.accepts_inf:
             with np.errstate(over="ignore"):
                 values = values[np.isfinite(values.astype(ensemble.input_dtype))]
+        if column in ensemble.finite_columns:
+            values = values[np.isfinite(values)]
         if ensemble.accepts_nan:
             values = np.append(values, np.full(min(len(rows), 20), np.nan))
         for start in range(0, values.size, ROWS_AT_ONCE):

@@ -80,6 +80,8 @@ class Ensemble:
         Importance of each feature; sums to 1.
     input_dtype : dtype
         Inputs are cast to this before any comparison.
+    array_dtype : dtype
+        Arrays that are neither float32 nor float64 become this first.
     base, divisor : float
         Start and divisor of the sum.
     tail_start, tail_base : int and float
@@ -116,6 +118,7 @@ class Ensemble:
     feature_names: tuple[str, ...] | None
     importances: Array
     input_dtype: np.dtype[Any]
+    array_dtype: np.dtype[Any] = _FAST[0]
     base: float = 0.0
     divisor: float = 1.0
     tail_start: int = -1
@@ -292,7 +295,8 @@ class Ensemble:
                 raise InputError("x is a mapping, but the model has no names. Pass a vector.")
             x = NamedPoint(x)
         elif hasattr(x, "to_frame") and self.feature_names is not None:
-            x = NamedPoint(x) if self.categories else x.to_frame().T.infer_objects()
+            labelled = self.categories or self.frame_labels
+            x = NamedPoint(x) if labelled else x.to_frame().T.infer_objects()
         elif np.ndim(x) == 1:
             x = np.asarray(x)[None, :]
         matrix = self._matrix(x, "x")
@@ -325,19 +329,23 @@ class Ensemble:
         return matrix
 
     @cached_property
+    def finite_columns(self) -> Array:
+        """The features with categories in which the library refuses infinity."""
+        return np.array([j for j, known in self.categories.items() if known.finite], np.int64)
+
+    @cached_property
     def _strict(self) -> list[tuple[Array, Array]]:
         """Columns whose values the library checks where the kernels do not, and by which rule."""
         strict = []
         if not (self.accepts_nan and self.accepts_inf):
             unread = np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
             strict.append((unread, self.compiled.numbers))
-        finite = [j for j, known in self.categories.items() if known.finite]
-        if finite:
+        if self.finite_columns.size:
             from treeopt.kernels.encode import REJECTS_INF
 
             numbers = self.compiled.numbers.copy()
             numbers[REJECTS_INF] = 1.0
-            strict.append((np.array(finite), numbers))
+            strict.append((self.finite_columns, numbers))
         return [(columns, numbers) for columns, numbers in strict if columns.size]
 
     def _reject(self, X: Array, row: int, name: str = "X") -> NoReturn:

@@ -65,10 +65,9 @@ def as_matrix(X: Any, ensemble: Ensemble, name: str = "X") -> Array:
         )
     if matrix.shape[0] == 0:
         raise InputError(f"{name} has no rows. Pass at least one.")
-    # All three libraries cast an array that is not float32 or float64 to float32.
     is_float = matrix.dtype in (np.float32, np.float64)
     with np.errstate(over="ignore"):
-        return np.require(matrix, matrix.dtype if is_float else np.float32, ["C", "W"])
+        return np.require(matrix, matrix.dtype if is_float else ensemble.array_dtype, ["C", "W"])
 
 
 class NamedPoint:
@@ -81,13 +80,38 @@ class NamedPoint:
     def __getitem__(self, columns: list[str]) -> NamedPoint:
         return NamedPoint({c: self._values[c] for c in columns})
 
-    def to_numpy(self, categories: Mapping[int, Categories], name: str) -> Array:
+    def to_numpy(self, ensemble: Ensemble, name: str) -> Array:
         """Return the values, labels of categories as numbers, as a matrix of one row."""
-        row = [
-            _number(value, categories[j], column, name) if j in categories else value
-            for j, (column, value) in enumerate(self._values.items())
-        ]
-        return np.array([row])
+        row = list(self._values.values())
+        known = {j: own for j, own in ensemble.categories.items() if own.labels is not None}
+        text = [j for j, value in enumerate(row) if isinstance(value, str)]
+        for j, own in known.items():
+            # Where labels are text, a number can only be a code.
+            if j in text or not isinstance((own.labels or ("",))[0], str):
+                row[j] = _number(row[j], own, self.columns[j], name)
+        if ensemble.frame_labels is not None and not known:
+            for k, j in enumerate(text):
+                row[j] = _code(row[j], k, len(text), ensemble.frame_labels, self.columns[j], name)
+        return np.array([[np.nan if value is None else value for value in row]])
+
+
+def _code(
+    label: str, k: int, n: int, lists: tuple[tuple[Any, ...], ...], column: str, name: str
+) -> float:
+    """Return the code of the ``k``-th of ``n`` labels of a point; which list is its, is not sure.
+
+    If there are as many as lists, they correspond. Else a label must have the same code in all.
+    """
+    if n == len(lists):
+        return float(lists[k].index(label)) if label in lists[k] else np.nan
+    codes = {labels.index(label) for labels in lists if label in labels}
+    if len(codes) != 1:
+        raise InputError(
+            f"{name}[{column!r}] is {label!r}: which of the model's category columns this is, is "
+            f"not sure, since {name} has {n} labels and the model {len(lists)} such columns. Pass a "
+            "frame of one row."
+        )
+    return float(codes.pop())
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -115,7 +139,7 @@ def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
             )
         X = X[[given[c] for c in names]]
     if isinstance(X, NamedPoint):
-        return X.to_numpy(ensemble.categories, name)
+        return X.to_numpy(ensemble, name)
     if not hasattr(X, "iloc"):
         return np.asarray(X.to_numpy())
     recoded = _recoded_columns(X, ensemble, name)
@@ -146,8 +170,9 @@ def _recoded_columns(X: Any, ensemble: Ensemble, name: str) -> dict[int, Array]:
         wanted |= {j: ensemble.categories[j] for j in with_labels if j in ensemble.categories}
         return {j: _recoded(X.iloc[:, j], known, name) for j, known in wanted.items()}
     if len(with_labels) != len(ensemble.frame_labels):
+        given = listed([str(X.columns[j]) for j in with_labels]) or "none"
         raise InputError(
-            f"{name} has {len(with_labels)} category columns, the frame that the model was trained "
+            f"the category columns of {name} are {given}, but the frame that the model was trained "
             f"on had {len(ensemble.frame_labels)}. Give the columns the types that they had."
         )
     recoded = {}
@@ -174,8 +199,14 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
             f"category column: {known!r}. Pass one with these labels, or an array of codes."
         )
     if not has_labels:
+        is_number = getattr(column.dtype, "kind", "O") in "fiub"
         if known.recode == "refused" or known.value.tolist() == list(known.labels or ()):
             return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+        if is_number:
+            raise InputError(
+                f"column {label!r} of {name} has type {column.dtype}, but the model was trained on "
+                f"labels: {known!r}. Pass a column with these labels."
+            )
         return np.array([_number(v, known, label, name) for v in column], np.float64)
     codes = np.asarray(column.cat.codes)
     if known.recode == "codes":

@@ -100,6 +100,7 @@ class Walker:
         if not isinstance(to, int | float | np.number):
             raise InputError(f"to is {to!r}: pass a number.")
         target[0] = to
+        self._check_categories([column], target)
         if incremental.run(*self._arguments, which, target, out) >= 0:
             raise InputError(
                 f"to is {to}: {self._ensemble.source} refuses such values. Pass a finite number."
@@ -131,6 +132,7 @@ class Walker:
                 f"features has length {columns.size} and to has shape {to.shape}: pass two "
                 "sequences of the same length."
             )
+        self._check_categories(columns, to)
         out = np.empty(to.size, e.value.dtype)
         refused = int(incremental.run(*self._arguments, e.compiled.position[columns], to, out))
         made = to.size if refused < 0 else refused
@@ -141,6 +143,15 @@ class Walker:
                 f"The {made} moves before it were made."
             )
         return e.link(out)
+
+    def _check_categories(self, columns: Any, to: Array) -> None:
+        """Refuse infinity where a category belongs and the library refuses it, before any move."""
+        finite = self._ensemble.finite_columns
+        if finite.size and np.isinf(to[np.isin(columns, finite)]).any():
+            raise InputError(
+                f"to is infinite for a feature with categories: {self._ensemble.source} refuses "
+                "such values. Pass a category or a missing value."
+            )
 
 
 def _all_within(columns: Array, n: int) -> bool:
@@ -160,8 +171,8 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
     if cells.has_sets[j]:
         # Each cell for itself: neighbouring categories have nothing in common.
         rows = np.repeat(point[None, :], cuts.size + 1, axis=0)
-        rows[:-1, column], rows[-1, column] = cuts, np.inf
-        return Line(rows[:, column].copy(), ensemble.predict(rows))
+        rows[:, column] = np.append(cuts, _above(cuts, ensemble.input_dtype))
+        return Line(np.append(cuts, np.inf), ensemble.predict(rows))
     first, last = compiled.special_cells[j]
     marks = np.zeros(cuts.size // 64 + 1, np.uint64)
     for cell in range(first - 1, last + 1) if first <= last else ():
@@ -182,6 +193,12 @@ def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
         rows[:, column] = upper[special]
         value[special] = ensemble.predict(rows)
     return Line(upper, value)
+
+
+def _above(cuts: Array, dtype: np.dtype[Any]) -> float:
+    """Return a number above all cuts that is no whole number if they are small."""
+    last = cuts[-1:].astype(dtype)
+    return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))
 
 
 def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Array]:

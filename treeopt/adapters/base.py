@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from treeopt.ensemble import Array, Ensemble
+from treeopt.ensemble import MAX_FEATURES, Array, Ensemble
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
 
 MAX_MEMBERS = 2**26
@@ -116,6 +116,12 @@ def members_of(bitset: Array) -> Array:
     """Return the numbers whose bits are set, in words of 32 bits."""
     words = np.ascontiguousarray(bitset, "<u4")
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+
+def check_features(n: int) -> None:
+    """Refuse a number of features that no real model has, before arrays of that size are made."""
+    if not 0 <= n <= MAX_FEATURES:
+        raise ModelFormatError(f"it claims {n} features.")
 
 
 def check_members(total: int) -> None:

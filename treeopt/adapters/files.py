@@ -134,6 +134,8 @@ def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble:
         kind = json.loads(attributes["scikit_learn"]).get("_estimator_type")
         best = attributes.get("best_iteration")
         last = None if best is None else int(best)
+        if last is not None and last < 0:
+            raise ModelFormatError(f"best_iteration is {last}.")
         name = WRAPPERS.get(kind, "XGBModel")
         wrapper = Wrapper(name, True, is_classifier=kind == "classifier", last=last)
     return read(document, wrapper, output, class_index)
@@ -157,4 +159,10 @@ def _skops(data: bytes, output: str, class_index: Any) -> Ensemble:
 def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble:
     import joblib
 
-    return from_model(joblib.load(io.BytesIO(data)), output=output, class_index=class_index)
+    try:
+        model = joblib.load(io.BytesIO(data))
+    except ImportError:
+        raise
+    except Exception as error:  # whatever the code in the pickle ends in
+        raise ModelFormatError(f"{type(error).__name__}: {error}.") from error
+    return from_model(model, output=output, class_index=class_index)

@@ -7,6 +7,8 @@ left, other known ones right; what is unknown follows the missing values.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from treeopt.adapters.base import (
     normalised,
     refuse,
 )
-from treeopt.adapters.outputs import SOFTMAX, Task, choose
+from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
 from treeopt.adapters.scikit_learn import names_of
 from treeopt.categories import Categories, exact
 from treeopt.ensemble import Array, Ensemble
@@ -75,12 +77,28 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
         feature_names=names_of(model),
         importances=normalised(gain),
         input_dtype=np.dtype(np.float64),
+        array_dtype=np.dtype(np.float64),
         source=type(model).__name__,
         **tail,
     )
 
 
-def as_library_input(model: Any, X: Array) -> Array:
+def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array], Array]:
+    """Return the model's own prediction of the chosen output."""
+    if output == "raw":
+        predict = getattr(model, "decision_function", lambda X: model._raw_predict(X).ravel())
+    else:
+        predict = getattr(model, "predict_proba", model.predict)
+
+    def own(X: Array) -> Array:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            return pick(predict(_with_labels(model, X)), class_index)
+
+    return own
+
+
+def _with_labels(model: Any, X: Array) -> Array:
     """Return a matrix of numbers with the labels, where the model knows them by text."""
     _, categories = _columns(model)
     labelled = {j: c for j, c in categories.items() if c.labels and isinstance(c.labels[0], str)}
@@ -88,10 +106,10 @@ def as_library_input(model: Any, X: Array) -> Array:
         return X
     matrix = X.astype(object)
     for j, known in labelled.items():
-        index = known.index_of(X[:, j].astype(np.float64))
-        names = np.array([*(known.labels or ()), None], object)
-        matrix[:, j] = names[index]
-        matrix[np.isnan(X[:, j].astype(np.float64)), j] = np.nan
+        values = X[:, j].astype(np.float64)
+        # What is no known category is another label, of no letters.
+        labels = np.array([*(known.labels or ()), ""], object)[known.index_of(values)]
+        matrix[:, j] = np.where(np.isnan(values), np.nan, labels)
     return matrix
 
 
@@ -117,6 +135,8 @@ def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
     if model._preprocessor is None:
         return np.arange(n), {}
     is_categorical = np.asarray(model.is_categorical_, bool)
+    if is_categorical.shape != (n,):
+        raise ModelFormatError(f"{is_categorical.size} of {n} features are or are not categorical.")
     columns = np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
     encoder = model._preprocessor.named_transformers_["encoder"]
     categories = {}
@@ -146,6 +166,8 @@ def _tree(
             "the nodes of this scikit-learn's HistGradientBoosting have other fields than known: "
             f"{nodes.dtype.names}. Use scikit-learn 1.6 to 1.9."
         )
+    if nodes.ndim != 1:
+        raise ModelFormatError("the nodes of a tree are not a list.")
     leaf = nodes["is_leaf"] != 0
     feature = np.where(leaf, 0, nodes["feature_idx"])
     if (feature < 0).any() or (feature >= columns.size).any():

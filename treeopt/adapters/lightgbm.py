@@ -17,6 +17,7 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
+    check_features,
     check_members,
     known_class,
     members_of,
@@ -63,7 +64,7 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
     base = known_class(model, "lightgbm", MODELS)
     if base is None:
         refuse(source, "it is not one of the known tree models", f"Supported: {', '.join(MODELS)}.")
-    booster, importances = model, None
+    booster = model
     if base.__name__ != "Booster":
         need_own_predict(model, base)
         need_fitted(source, model.__sklearn_is_fitted__())
@@ -74,6 +75,8 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
                 "it stops adding trees once the sum is large",
                 "Set pred_early_stop=False.",
             )
+    else:
+        importances = model.feature_importance("gain")
     is_classifier = base.__name__ == "LGBMClassifier"
     text = booster.model_to_string()
     # The text rounds the slope; only a Booster that is still in training uses it as given.
@@ -115,6 +118,7 @@ def read(
     if not blocks:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     n_features = int(header["max_feature_idx"]) + 1
+    check_features(n_features)
     infos = header["feature_infos"].split()
     categories = _categories(infos, blocks, labels, n_features)
 
@@ -156,7 +160,13 @@ def _parse(text: str) -> tuple[dict[str, str], list[dict[str, str]], list[list[A
     header, *blocks = body.split("\nTree=")
     last = rest.rpartition("\npandas_categorical:")[2].strip()
     labels = json.loads(last) if "\npandas_categorical:" in rest else None
+    if labels is not None and not (isinstance(labels, list) and all(map(_are_labels, labels))):
+        raise ModelFormatError("pandas_categorical is not a list of labels for each column.")
     return _fields(header), [_fields(block) for block in blocks], labels
+
+
+def _are_labels(known: Any) -> bool:
+    return isinstance(known, list) and all(isinstance(v, str | int | float) for v in known)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -227,9 +237,11 @@ def _codes(info: str) -> Array:
 
 def _sets(block: dict[str, str]) -> list[tuple[int, int, Array]]:
     """Return the nodes that split by categories, each with its feature and its set."""
+    kinds = np.array(block.get("decision_type", "").split(), np.int64)
     if int(block.get("num_cat", "0")) == 0:
+        if (kinds & CATEGORICAL).any():
+            raise ModelFormatError("a split is by categories, but its tree has no sets of them.")
         return []
-    kinds = _numbers(block, "decision_type", np.int64)
     threshold = _numbers(block, "threshold", np.float64)
     feature = _numbers(block, "split_feature", np.int64)
     start = _numbers(block, "cat_boundaries", np.int64)
@@ -319,7 +331,10 @@ def _gain(blocks: list[dict[str, str]], n_features: int) -> Array:
             feature = _numbers(block, "split_feature", np.int64)
             if (feature < 0).any() or (feature >= n_features).any():
                 raise ModelFormatError("a split reads a feature that is not there.")
-            np.add.at(gain, feature, _numbers(block, "split_gain", np.float64))
+            own = _numbers(block, "split_gain", np.float64)
+            if own.shape != feature.shape:
+                raise ModelFormatError(f"{feature.size} splits have {own.size} gains.")
+            np.add.at(gain, feature, own)
     return gain
 
 

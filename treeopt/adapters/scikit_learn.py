@@ -18,6 +18,7 @@ from treeopt.adapters.base import (
     Tree,
     assemble,
     check_children,
+    check_features,
     known_class,
     minus,
     need_fitted,
@@ -79,11 +80,16 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
         refuse(source, "it is not one of the known tree models", f"Supported: {', '.join(MODELS)}.")
     need_own_predict(model, base)
     need_fitted(source, any(hasattr(model, a) for a in ("tree_", "estimators_", "_predictors")))
+    check_features(int(model.n_features_in_))
     return MODELS[base.__name__](model, output, class_index)
 
 
 def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array], Array]:
     """Return the model's own prediction of the chosen output, on one thread."""
+    if hasattr(model, "_predictors"):
+        from treeopt.adapters.hist_gradient_boosting import own_prediction as own_hist
+
+        return own_hist(model, output, class_index)
     sequential = copy.copy(model)
     if hasattr(model, "n_jobs"):
         sequential.n_jobs = 1
@@ -92,19 +98,17 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
         has_margin = output == "raw" and hasattr(model, "decision_function")
         call = "decision_function" if has_margin else "predict_proba"
     predict = getattr(sequential, call)
-    is_hist = hasattr(model, "_predictors")
-    from treeopt.adapters.hist_gradient_boosting import as_library_input
 
     def own(X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return pick(predict(as_library_input(model, X) if is_hist else X), class_index)
+            return pick(predict(X), class_index)
 
     return own
 
 
 def _single(model: Any, output: str, class_index: Any) -> Ensemble:
-    _check_trees([model])
+    _check_tree(model.tree_, model.n_features_in_)
     # Adding to -0.0 leaves every value as it is, the sign of zero included.
     members = [(model, None, None)]
     return _averaged(model, members, model.feature_importances_, output, class_index, -0.0)
@@ -112,7 +116,8 @@ def _single(model: Any, output: str, class_index: Any) -> Ensemble:
 
 def _forest(model: Any, output: str, class_index: Any) -> Ensemble:
     members = [(member, None, None) for member in model.estimators_]
-    _check_trees(member for member, _, _ in members)
+    for member in model.estimators_:
+        _check_tree(member.tree_, model.n_features_in_)
     return _averaged(model, members, model.feature_importances_, output, class_index)
 
 
@@ -128,11 +133,12 @@ def _bagging(model: Any, output: str, class_index: Any) -> Ensemble:
                 "only decision trees are read inside it",
                 "Train it with estimator=DecisionTreeRegressor() or DecisionTreeClassifier().",
             )
-    _check_trees(model.estimators_)
     total = np.zeros(model.n_features_in_)
     members = []
     used = model.estimators_[: model.n_estimators]
-    for member, columns in zip(used, model.estimators_features_, strict=False):
+    subsets = [np.asarray(columns, np.int64) for columns in model.estimators_features_]
+    for member, columns in zip(used, subsets, strict=False):
+        _check_tree(member.tree_, columns.size)
         np.add.at(total, columns, member.feature_importances_)
         # A member knows only the classes of its own sample, numbered as the whole knows them.
         members.append((member, columns, getattr(member, "classes_", None)))
@@ -161,7 +167,7 @@ def _averaged(
         if not accepts_nan:
             tree = tree._replace(default_left=np.zeros_like(tree.default_left))
         if columns is not None:
-            tree = tree._replace(feature=np.asarray(columns)[tree.feature])
+            tree = tree._replace(feature=columns[np.maximum(tree.feature, 0)])
         trees.append(tree)
     return assemble(
         trees,
@@ -228,7 +234,8 @@ def _boosted_task(model: Any) -> Task:
 
 
 def _stages(model: Any, k: int) -> list[Tree]:
-    _check_trees(model.estimators_.ravel())
+    for stage in model.estimators_.ravel():
+        _check_tree(stage.tree_, model.n_features_in_)
     stages = [_tree(stage.tree_, 0, 0) for stage in model.estimators_[:, k]]
     return [
         t._replace(value=model.learning_rate * t.value, default_left=np.zeros_like(t.default_left))
@@ -246,26 +253,31 @@ def _start(model: Any) -> Array:
             f"it starts from the predictions of {kind}, which are not a sum of trees",
             "Fit with init=None or init='zero'.",
         )
+    n_sums = model.estimators_.shape[1]
+    n_classes = getattr(init, "n_classes_", n_sums)
+    if model.n_trees_per_iteration_ != n_sums or n_classes not in (n_sums, n_sums + 1):
+        raise ModelFormatError("it starts from another number of outputs than it has.")
     row = np.zeros((1, model.n_features_in_), np.float32)
     start: Array = model._raw_predict_init(row)[0]
     return start
 
 
-def _check_trees(members: Any) -> None:
-    """Refuse trees whose arrays are damaged, before scikit-learn follows them itself."""
-    for member in members:
-        tree = member.tree_
-        if not 0 < tree.node_count <= tree.capacity:
-            raise ModelFormatError(
-                f"a tree claims {tree.node_count} nodes and has {tree.capacity}: it is damaged."
-            )
-        inner = tree.children_left != -1
-        check_children(np.where(inner, tree.children_left, -1), tree.children_right)
-        if (tree.children_left < -1).any():
-            raise ModelFormatError("a tree's children are out of range: its arrays are damaged.")
-        feature = tree.feature[inner]
-        if (feature < 0).any() or (feature >= tree.n_features).any():
-            raise ModelFormatError("a split reads a feature that is not there.")
+def _check_tree(tree: Any, n_features: int) -> None:
+    """Refuse a tree whose arrays are damaged, before scikit-learn follows them itself."""
+    if not 0 < tree.node_count <= tree.capacity:
+        raise ModelFormatError(
+            f"a tree claims {tree.node_count} nodes and has {tree.capacity}: it is damaged."
+        )
+    left = tree.children_left
+    check_children(left, tree.children_right)
+    feature = tree.feature[left >= 0]
+    if (
+        tree.n_features != n_features
+        or (left < -1).any()
+        or (feature < 0).any()
+        or (feature >= n_features).any()
+    ):
+        raise ModelFormatError("a tree reads features or children that are not there.")
 
 
 def _tree(tree: Any, row: int, column: int | None) -> Tree:

@@ -1,8 +1,10 @@
 """scikit-learn models in skops files.
 
-skops builds only objects of types that are trusted, but scikit-learn's own trees believe the
-numbers they are built from. So the archive is looked through first: it may hold only the types that
-a tree model consists of, arrays that are as long as they say, and trees whose parts agree.
+A skops file is an archive: a schema in JSON that says of what classes a model and its parts are,
+and NumPy arrays. skops itself builds whatever the schema asks for among the types that one trusts,
+and scikit-learn's trees believe the numbers that they are built from. Here the schema is read, not
+obeyed: only the classes that tree models consist of are made, without calling anything of theirs;
+trees only after their parts were found to agree; what is not needed becomes None.
 """
 
 from __future__ import annotations
@@ -11,128 +13,173 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterator
-from typing import Any
+import zlib
+from importlib import import_module
+from inspect import getattr_static
+from typing import Any, NoReturn
 
 import numpy as np
 
 from treeopt.adapters.base import refuse
 from treeopt.errors import ModelFormatError
 
+PROTOCOL = 2
+"""The newest form of these files that is known."""
+
 MAX_BYTES = 2**30
 MAX_RATIO = 100
 """A file that unpacks to more bytes than this, and to so many times its size, is refused."""
 
-_TREES = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees", "Bagging", "Dummy")
-_BOOSTING = ("GradientBoosting", "HistGradientBoosting")
-_LOSSES = (
-    *("HalfSquaredError", "AbsoluteError", "PinballLoss", "HuberLoss", "HalfPoissonLoss"),
-    *("HalfGammaLoss", "HalfBinomialLoss", "HalfMultinomialLoss", "ExponentialLoss"),
-)
-_LINKS = ("IdentityLink", "LogLink", "LogitLink", "HalfLogitLink", "MultinomialLogit", "Interval")
+MAX_DEPTH = 64
+"""Deeper nesting than this is no model."""
 
-ALLOWED = {
-    "builtins": {"dict", "list", "tuple", "set", "str", "int", "float", "bool", "slice"},
-    "numpy": {"ndarray", "dtype", "int64", "int32", "uint64", "float64", "float32", "str_", "bool"},
-    "functools": {"partial"},
-    "sklearn": {
-        *(name + kind for name in (*_TREES, *_BOOSTING) for kind in ("Regressor", "Classifier")),
-        *_LOSSES,
-        *(f"Cy{name}" for name in _LOSSES),
-        *_LINKS,
-        *("Tree", "TreePredictor", "_BinMapper", "LabelEncoder", "OrdinalEncoder"),
-        *("ColumnTransformer", "FunctionTransformer", "check_array"),
-    },
+_BOTH = ("Regressor", "Classifier")
+_HIST = "sklearn.ensemble._hist_gradient_boosting"
+
+CLASSES = {
+    "sklearn.tree._classes": [n + k for n in ("DecisionTree", "ExtraTree") for k in _BOTH],
+    "sklearn.ensemble._forest": [n + k for n in ("RandomForest", "ExtraTrees") for k in _BOTH],
+    "sklearn.ensemble._bagging": ["Bagging" + k for k in _BOTH],
+    "sklearn.ensemble._gb": ["GradientBoosting" + k for k in _BOTH],
+    f"{_HIST}.gradient_boosting": ["HistGradientBoosting" + k for k in _BOTH],
+    f"{_HIST}.binning": ["_BinMapper"],
+    f"{_HIST}.predictor": ["TreePredictor"],
+    "sklearn.dummy": ["Dummy" + k for k in _BOTH],
+    "sklearn._loss.loss": [
+        *("HalfSquaredError", "AbsoluteError", "PinballLoss", "HuberLoss", "HalfPoissonLoss"),
+        *("HalfGammaLoss", "HalfBinomialLoss", "HalfMultinomialLoss", "ExponentialLoss"),
+    ],
+    "sklearn._loss.link": [
+        *("IdentityLink", "LogLink", "LogitLink", "HalfLogitLink", "MultinomialLogit", "Interval"),
+    ],
+    "sklearn.preprocessing._label": ["LabelEncoder"],
+    "sklearn.preprocessing._encoders": ["OrdinalEncoder"],
+    "sklearn.preprocessing._function_transformer": ["FunctionTransformer"],
+    "sklearn.compose._column_transformer": ["ColumnTransformer"],
 }
-"""The types that a tree model consists of, by package."""
+"""The classes of which tree models consist, by module."""
 
-RANDOM = {"RandomState", "Generator"}
-"""Generators of random numbers, in packages of numpy.random."""
+IGNORED = {"n_jobs", "verbose"}
+"""Settings that are nobody's business but the one's who loads the file."""
 
 
 def load(data: bytes) -> Any:
     """Return the model of a skops file."""
     try:
-        from skops import io as skops_io
-    except ImportError:
-        raise ImportError(
-            "skops files need the package skops. Install it with: pip install skops"
-        ) from None
-    try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check(archive, len(data))
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ModelFormatError(f"the archive is damaged: {error}.") from error
-    untrusted = skops_io.get_untrusted_types(data=data)
-    return skops_io.loads(data, trusted=untrusted)
+            reader = _Reader(archive, len(data))
+            schema = json.loads(archive.read("schema.json"))
+            if schema.get("protocol", 0) > PROTOCOL:
+                raise ModelFormatError(f"it was written by a skops newer than protocol {PROTOCOL}.")
+            model = reader.value(schema, 0)
+            return _refuse_part(schema) if model is None else model
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ModelFormatError(f"the archive cannot be unpacked: {error}.") from error
+    except KeyError as error:
+        raise ModelFormatError(f"the archive lacks a part: {error}.") from error
 
 
-def _check(archive: zipfile.ZipFile, packed: int) -> None:
-    """Refuse an archive that holds anything else than a sound tree model."""
-    unpacked = sum(info.file_size for info in archive.infolist())
-    if unpacked > MAX_BYTES and unpacked > MAX_RATIO * packed:
-        raise ModelFormatError(f"{packed} bytes claim to unpack to {unpacked}.")
-    names = set(archive.namelist())
-    if "schema.json" not in names:
-        raise ModelFormatError("the archive has no schema.json: it is not a skops file.")
-    for name in names:
-        if name.endswith(".npy"):
-            _check_array(archive, name)
-    for node in _nodes(json.loads(archive.read("schema.json"))):
-        module, kind = str(node.get("__module__")), str(node.get("__class__"))
-        package = module.split(".")[0]
-        known = kind in ALLOWED.get(package, ())
-        if not known and not (module.startswith("numpy.random.") and kind in RANDOM):
-            refuse(
-                f"a skops file with {module}.{kind}",
-                "no part of a scikit-learn tree model is of this type",
-                "Save XGBoost and LightGBM models with their own save_model.",
-            )
-        if (package, kind) == ("sklearn", "Tree"):
-            _check_tree(archive, node)
-
-
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every part of a schema that describes an object."""
-    todo = [schema]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            if "__class__" in part or "__module__" in part:
-                yield part
-            todo += part.values()
-        elif isinstance(part, list):
-            todo += part
-
-
-def _check_array(archive: zipfile.ZipFile, name: str) -> None:
-    """Refuse an array that is not as long as it says."""
-    size = archive.getinfo(name).file_size
-    with archive.open(name) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            read = np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize != size - file.tell():
-            raise ModelFormatError(f"the array {name} is not as long as it says.")
-
-
-def _check_tree(archive: zipfile.ZipFile, node: dict[str, Any]) -> None:
-    """Refuse a tree whose parts do not agree; scikit-learn would read past their ends."""
-    _, classes, outputs = node["__reduce__"]["args"]["content"]
-    state = node["content"]["content"]
-    n_classes = np.load(io.BytesIO(archive.read(classes["file"])), allow_pickle=False)
-    nodes = np.load(io.BytesIO(archive.read(state["nodes"]["file"])), allow_pickle=False)
-    n_outputs, count = json.loads(outputs["content"]), json.loads(state["node_count"]["content"])
-    sound = (
-        n_classes.ndim == 1
-        and n_classes.dtype == np.intp
-        and isinstance(n_outputs, int)
-        and n_outputs == n_classes.size >= 1
-        and bool((n_classes >= 1).all())
-        and isinstance(count, int)
-        and count == nodes.size >= 1
+def _refuse_part(node: dict[str, Any]) -> NoReturn:
+    refuse(
+        f"a skops file with {node['__module__']}.{node['__class__']}",
+        "no scikit-learn tree model has parts of this type",
+        "Save models of other libraries with their own save_model.",
     )
-    if not sound:
-        raise ModelFormatError("the parts of a tree do not agree.")
+
+
+class _Reader:
+    """Reads the parts of an archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, packed: int) -> None:
+        unpacked = sum(info.file_size for info in archive.infolist())
+        if unpacked > MAX_BYTES and unpacked > MAX_RATIO * packed:
+            raise ModelFormatError(f"{packed} bytes claim to unpack to {unpacked}.")
+        self.archive = archive
+        self.arrays: dict[str, Any] = {}
+
+    def value(self, node: dict[str, Any], depth: int) -> Any:
+        """Return what a part of the schema describes; None where it is not needed."""
+        if depth > MAX_DEPTH:
+            raise ModelFormatError(f"values are nested more than {MAX_DEPTH} deep.")
+        kind = node["__loader__"]
+        if kind == "JsonNode":
+            return json.loads(node["content"])
+        if kind == "DictNode":
+            return {key: self.value(v, depth + 1) for key, v in node["content"].items()}
+        if kind in ("ListNode", "TupleNode"):
+            items = [self.value(v, depth + 1) for v in node["content"]]
+            return items if kind == "ListNode" else tuple(items)
+        if kind == "NdArrayNode":
+            return self._array(node, depth)
+        if kind == "ObjectNode":
+            return self._object(node, depth)
+        if kind == "TreeNode":
+            return self._tree(node, depth)
+        return None
+
+    def _array(self, node: dict[str, Any], depth: int) -> Any:
+        if node["type"] == "numpy":
+            array = self._numbers(str(node["file"]))
+            return array if node["__class__"] == "ndarray" else array[()]
+        items = [self.value(v, depth + 1) for v in node["content"]]
+        shape = self.value(node["shape"], depth + 1)
+        array = np.empty(len(items), object)
+        array[:] = items
+        return array if len(shape) == 1 else np.array(items, object).reshape(shape)
+
+    def _numbers(self, name: str) -> Any:
+        """Return an array of numbers, once however often it is referred to."""
+        if name not in self.arrays:
+            data = self.archive.read(name)
+            file = io.BytesIO(data)
+            try:
+                version = np.lib.format.read_magic(file)
+                header = np.lib.format.read_array_header_2_0
+                if version == (1, 0):
+                    header = np.lib.format.read_array_header_1_0
+                shape, _, dtype = header(file)
+                sound = math.prod(shape) * dtype.itemsize == len(data) - file.tell()
+                if dtype.hasobject or not sound:
+                    raise ModelFormatError(f"the array {name} is not as long as it says.")
+                self.arrays[name] = np.load(io.BytesIO(data), allow_pickle=False)
+            except ModelFormatError:
+                raise
+            except Exception as error:  # whatever NumPy's parser of headers ends in
+                raise ModelFormatError(f"the array {name} is damaged: {error}.") from error
+        return self.arrays[name]
+
+    def _object(self, node: dict[str, Any], depth: int) -> Any:
+        module, name = str(node["__module__"]), str(node["__class__"])
+        if name not in CLASSES.get(module, ()):
+            _refuse_part(node)
+        known = getattr(import_module(module), name)
+        result = known.__new__(known)
+        attributes = self.value(node["content"], depth + 1) if "content" in node else None
+        for attribute, value in (attributes or {}).items():
+            # An attribute could take the place of a method, which would then be called.
+            if attribute.startswith("__") or getattr_static(known, attribute, None) is not None:
+                raise ModelFormatError(f"a {name} has no attribute {attribute!r} of its own.")
+            result.__dict__[attribute] = None if attribute in IGNORED else value
+        return result
+
+    def _tree(self, node: dict[str, Any], depth: int) -> Any:
+        from sklearn.tree._tree import Tree
+
+        n_features, n_classes, n_outputs = self.value(node["__reduce__"]["args"], depth + 1)
+        state = self.value(node["content"], depth + 1)
+        nodes, count = np.asarray(state["nodes"]), state["node_count"]
+        # scikit-learn would read past the end of what does not agree.
+        sound = (
+            isinstance(n_classes, np.ndarray)
+            and n_classes.ndim == nodes.ndim == 1
+            and n_classes.dtype == np.intp
+            and type(n_outputs) is type(n_features) is type(count) is int
+            and n_outputs == n_classes.size >= 1
+            and bool((n_classes >= 1).all())
+            and count == nodes.size >= 1
+        )
+        if not sound:
+            raise ModelFormatError("the parts of a tree do not agree.")
+        tree = Tree(n_features, n_classes, n_outputs)
+        tree.__setstate__(state)
+        return tree

@@ -18,6 +18,7 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
+    check_features,
     check_members,
     in_order,
     known_class,
@@ -172,6 +173,7 @@ def read(
     booster = learner["gradient_booster"]
     forest = (booster["gbtree"] if kind == "dart" else booster)["model"]
     n_features = int(parameters["num_feature"])
+    check_features(n_features)
     used = forest["trees"]
     if wrapper.last is not None:
         used = used[: forest["iteration_indptr"][wrapper.last + 1]]
@@ -258,11 +260,11 @@ def _starts(stored: str, objective: str, n_sums: int) -> Array:
 
 
 def _tree(tree: dict[str, Any], k: int, categories: dict[int, Categories]) -> Tree:
-    left = np.array(tree["left_children"], np.int32)
-    n = left.size
+    n = len(tree["left_children"])
+    left = _column(tree, "left_children", np.int32, n)
     right = _column(tree, "right_children", np.int32, n)
     threshold = _column(tree, "split_conditions", np.float32, n)
-    feature = _column(tree, "split_indices", np.int64, n)
+    feature = _column(tree, "split_indices", np.int32, n)
     default_left = _column(tree, "default_left", np.bool_, n)
     leaf = left < 0
     value = threshold
@@ -306,10 +308,16 @@ def _vectors(tree: dict[str, Any], width: int) -> Array:
 
 def _column(tree: dict[str, Any], key: str, dtype: type, n: int) -> Array:
     """Return one value per node."""
-    column: Array = np.array(tree[key], dtype)
+    column = np.asarray(tree[key])
     if column.shape != (n,):
         raise ModelFormatError(f"a tree has {n} nodes, but {column.size} of {key}.")
-    return column
+    is_whole = column.dtype.kind in "iub"
+    if dtype is np.int32 and is_whole:
+        is_whole = bool((column == column.astype(np.int32)).all())
+    if not is_whole and (dtype is not np.float32 or column.dtype.kind != "f"):
+        raise ModelFormatError(f"a tree has {key} that are no numbers of its kind.")
+    with np.errstate(over="ignore"):
+        return column.astype(dtype)
 
 
 def _lists(tree: dict[str, Any]) -> list[tuple[int, Array]]:
@@ -378,7 +386,10 @@ def _labels(kept: dict[str, Any]) -> list[Any] | None:
     text = bytes(int(v) % 256 for v in values)
     if not text.isascii() or not values:
         return None
-    return [text[a:b].decode("ascii") for a, b in pairwise(kept["offsets"])]
+    ends = [int(v) for v in kept["offsets"]]
+    if sorted(ends) != ends or ends[:1] != [0] or ends[-1] != len(text):
+        raise ModelFormatError("the labels of the categories are out of order.")
+    return [text[a:b].decode("ascii") for a, b in pairwise(ends)]
 
 
 def _gain(trees: list[dict[str, Any]], n_features: int) -> Array:
