@@ -16,6 +16,7 @@ from tests.models import Case
 from tests.test_refusals import REFUSED
 from treeopt import TreeoptError
 from treeopt.adapters import ADAPTERS, hist_gradient_boosting
+from treeopt.adapters.outputs import Refusal
 from treeopt.links import Link
 
 PATH = Path(__file__).parents[1] / "docs" / "supported.md"
@@ -45,8 +46,8 @@ boxes. `(k, j)` is the difference of two classes' margins.
 OBJECTIVES = """\
 ## Objectives
 
-What `output="auto"` and `"predict"` give; `output="raw"` is the sum, of any of them. For classifiers
-it is the probability.
+What `output="auto"` and `"predict"` give; `output="raw"` is the sum, of any of them. For
+classifiers it is the probability.
 """
 
 REFUSALS = """\
@@ -104,8 +105,8 @@ def objectives() -> str:
     return markdown(("library", "objective", "prediction"), rows)
 
 
-def meaning(link: Link | tuple[str, str]) -> str:
-    return PREDICTIONS[link.name] if isinstance(link, Link) else f"none: {link[0]}"
+def meaning(link: Link | Refusal) -> str:
+    return PREDICTIONS[link.name] if isinstance(link, Link) else f"none: {link.why}"
 
 
 def refusals() -> str:

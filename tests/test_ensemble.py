@@ -141,6 +141,9 @@ def test_predicts_what_its_arrays_say():
         {**BY_SET, "set_start": np.array([1, 2])},
         {**BY_SET, "zero_missing": np.array([1, 0, 0, 0, 0, 0], bool)},
         {**BY_SET, "categories": {0: THREE, 1: OVERLAPPING}},
+        {"categories": {10**9: THREE}},
+        {"categories": {-1: THREE}},
+        {"categories": {0: Categories(np.arange(2.0), np.arange(3.0), np.arange(1.0, 4.0))}},
         {**BY_SET, "feature": np.array([0, -1, 0, -1, -1, -1]), "category_set": ONLY_ROOT},
     ],
 )
@@ -155,11 +158,16 @@ def test_is_immutable():
         e.base = 1.0
     with pytest.raises(ValueError, match="read-only"):
         e.value[0] = 1.0
+    e = ensemble(**BY_SET)
+    with pytest.raises(TypeError):
+        e.categories[5] = THREE
+    with pytest.raises(ValueError, match="read-only"):
+        e.categories[0].lower[0] = 1.0
 
 
 @pytest.mark.parametrize("travel", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_travels_and_stays_immutable(travel):
-    e = ensemble()
+    e = ensemble(**BY_SET)
     X = np.random.default_rng(0).random((9, 2))
     expected = e.predict(X)
     other = travel(e)

@@ -824,12 +824,28 @@ def test_lightgbm_noise():
     assert use(data.replace(b"\n", b"\r\n"))
 
 
-def test_lightgbm_repeated_tree():
-    """A tree that stands there twice counts twice."""
+@pytest.mark.parametrize("kind", [".txt", ".json"])
+def test_number_of_trees(kind):
+    """One tree more or less than the file claims: of which class the next ones are, is not sure."""
+    if kind == ".txt":
+        text = bytes_of(".txt", "regressor").decode()
+        start, end = text.index("\nTree=1"), text.index("\nTree=2")
+        wrong = [text[:end] + text[start:end] + text[end:], text[:start] + text[end:]]
+    else:
+        document = json.loads(bytes_of(".json", "regressor"))
+        trees = document["learner"]["gradient_booster"]["model"]["trees"]
+        trees.append(trees[0])
+        wrong = [json.dumps(document)]
+    for text in wrong:
+        with pytest.raises(ModelFormatError, match="trees and has"):
+            load(text.encode())
+
+
+def test_lightgbm_that_ends_in_its_parameters():
+    """What follows them are the labels of categories, which would be lost."""
     text = bytes_of(".txt", "regressor").decode()
-    start, end = text.index("\nTree=1"), text.index("\nTree=2")
-    twice = load((text[:end] + text[start:end] + text[end:]).encode())
-    assert twice.n_trees == 7
+    with pytest.raises(ModelFormatError, match="parameters"):
+        load(text[: text.index("\nend of parameters")].encode())
 
 
 # skops: an archive of arrays, and a schema that says which objects they belong to.

@@ -144,7 +144,8 @@ class TestForests:
 
 @pytest.mark.parametrize("case", LABELS, ids=", ".join, indirect=True)
 def test_labels_are_not_predicted(case):
-    with pytest.raises(InputError, match=says("'predict'", case.model_name, "labels", "'proba'")):
+    remedy = "class_index=(k, j)" if case.output == "raw" else "'proba'"
+    with pytest.raises(InputError, match=says("'predict'", case.model_name, "labels", remedy)):
         treeopt.from_model(case.model, output="predict")
 
 

@@ -133,6 +133,11 @@ def survival() -> xgb.Booster:
     return xgb.train({"objective": "survival:aft", "nthread": 1}, matrix, 2)
 
 
+class DoubledTree(DecisionTreeRegressor):
+    def predict(self, X, check_input=True):
+        return 2 * super().predict(X, check_input)
+
+
 class Doubled(RandomForestRegressor):
     def predict(self, X):
         return 2 * super().predict(X)
@@ -315,6 +320,10 @@ REFUSED = {
     "bagging of forests": (
         as_is(lambda: BaggingRegressor(forest(), 2).fit(X, Y)),
         *(("auto", "raw"), "BaggingRegressor", "only decision trees", "DecisionTreeRegressor"),
+    ),
+    "bagging of trees with an own predict": (
+        as_is(lambda: BaggingRegressor(DoubledTree(), 2).fit(X, Y)),
+        *(("auto", "raw"), "DoubledTree", "changes the predict", "Pass a DecisionTreeRegressor"),
     ),
     "own objective, XGBClassifier": (
         as_is(lambda: xgboost_classifier(objective=logistic_loss).fit(X, LABELS)),

@@ -28,8 +28,8 @@ class Categories:
     lower, upper : float64 arrays
         Inputs with ``lower < x <= upper`` belong to the category.
     labels : tuple or None
-        What a frame with a ``category`` column calls each of them; None if the model knows no
-        labels.
+        What a frame with a ``category`` column calls them, or the first of them; None if the model
+        knows no labels.
     recode : {"codes", "labels", "sorted", "refused"}
         How a frame's column is read. ``"codes"``: a ``category`` column by its own codes, any other
         as numbers; ``"labels"``: every column by its labels, and one that is not known is missing
@@ -47,6 +47,12 @@ class Categories:
     recode: str = "codes"
     finite: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("value", "lower", "upper"):
+            array = np.array(getattr(self, name), np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
     def __len__(self) -> int:
         return int(self.value.size)
 
@@ -58,8 +64,17 @@ class Categories:
     @cached_property
     def number_of(self) -> dict[Any, float]:
         """The number that stands for each label."""
-        pairs = zip(self.labels or (), self.value.tolist(), strict=False)
-        return {label: number for label, number in pairs if label is not None}
+        return dict(zip(self.labels or (), self.value.tolist(), strict=False))
+
+    @cached_property
+    def has_numbers(self) -> bool:
+        """Whether labels are numbers, so that one might be taken for a code."""
+        return any(isinstance(label, int | float) for label in self.labels or ())
+
+    @cached_property
+    def are_values(self) -> bool:
+        """Whether the labels are the very numbers that stand for the categories."""
+        return bool(list(self.labels or ()) == self.value.tolist())
 
     def index_of(self, x: Array) -> Array:
         """Return the category of (cast) inputs, as an index; -1 where it is none."""

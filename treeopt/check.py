@@ -158,9 +158,10 @@ def warmup(model: Any = None) -> None:
         ensemble.walker(x[0]).move(0, 1.0)
         ensemble.line(x[0], 0)
         ensemble.leaf_boxes()
-    for dtype in (np.float32, np.float64):
-        for name in LINKS:
-            Link(name)(np.zeros(1, dtype))
+    if model is None:
+        for dtype in (np.float32, np.float64):
+            for name in LINKS:
+                Link(name)(np.zeros(1, dtype))
 
 
 def _stand_ins() -> list[Ensemble]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -136,6 +137,7 @@ class Ensemble:
             object.__setattr__(self, "category_set", np.full(len(self.left), -1, np.int32))
         if self.tail_start < 0:
             object.__setattr__(self, "tail_start", len(self.tree_start) - 1)
+        object.__setattr__(self, "categories", MappingProxyType(dict(self.categories)))
         for name, dtype in _DTYPES.items():
             # A view: the caller's own array stays as it is.
             array = np.ascontiguousarray(getattr(self, name), dtype).view()
@@ -144,7 +146,8 @@ class Ensemble:
         _validate(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**state, "categories": dict(self.categories)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -325,7 +328,7 @@ class Ensemble:
 
             bad = acceptable(matrix, columns, numbers)
             if bad >= 0:
-                self._reject(matrix, int(bad), name)
+                self._reject(matrix, int(bad), name, columns)
         return matrix
 
     @cached_property
@@ -348,14 +351,22 @@ class Ensemble:
             strict.append((self.finite_columns, numbers))
         return [(columns, numbers) for columns, numbers in strict if columns.size]
 
-    def _reject(self, X: Array, row: int, name: str = "X") -> NoReturn:
-        """Raise the error for a row that the model's library would not accept."""
+    def _reject(
+        self, X: Array, row: int, name: str = "X", columns: Array | None = None
+    ) -> NoReturn:
+        """Raise the error for a row that the model's library would not accept.
+
+        ``columns`` are those that it was refused for, if they are known.
+        """
         with np.errstate(over="ignore"):
             x = X[row].astype(self.input_dtype)
         too_large = " or too large for float32" if self.input_dtype == np.float32 else ""
         what = f"infinite{too_large}" if self.accepts_nan else "not finite"
         bad = np.isinf(x) if self.accepts_nan else ~np.isfinite(x)
-        column = int(np.flatnonzero(bad)[0])
+        bad_columns = np.flatnonzero(bad)
+        if columns is not None:
+            bad_columns = bad_columns[np.isin(bad_columns, columns)]
+        column = int(bad_columns[0])
         label = self.feature_names[column] if self.feature_names else column
         raise InputError(
             f"{name}[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: "
@@ -435,7 +446,10 @@ def _validate_sets(e: Ensemble, nodes: Array, ordered: Array) -> None:
         np.minimum.at(largest, sets, len(e.categories[int(j)]) - 1)
     within = (member >= -1) & (member <= np.repeat(largest, np.diff(start)))
     _require(e, bool(within.all()), "a set holds a category that is not there")
-    for categories in e.categories.values():
+    for j, categories in e.categories.items():
+        _require(e, 0 <= j < e.n_features, f"feature {j}, which has categories, is not there")
+        shapes = {a.shape for a in (categories.value, categories.lower, categories.upper)}
+        _require(e, shapes == {(len(categories),)}, "categories differ in length")
         ends = np.column_stack([categories.lower, categories.upper]).ravel()
         rising = bool((np.diff(ends) >= 0).all() and (categories.lower < categories.upper).all())
         _require(e, rising and not np.isnan(ends).any(), "categories overlap or are out of order")

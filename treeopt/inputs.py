@@ -83,35 +83,33 @@ class NamedPoint:
     def to_numpy(self, ensemble: Ensemble, name: str) -> Array:
         """Return the values, labels of categories as numbers, as a matrix of one row."""
         row = list(self._values.values())
-        known = {j: own for j, own in ensemble.categories.items() if own.labels is not None}
-        text = [j for j, value in enumerate(row) if isinstance(value, str)]
-        for j, own in known.items():
+        unsure = ensemble.frame_labels and not any(c.labels for c in ensemble.categories.values())
+        for j, value in enumerate(row):
+            known = ensemble.categories.get(j)
+            is_number = isinstance(value, int | float | np.number)
             # Where labels are text, a number can only be a code.
-            if j in text or not isinstance((own.labels or ("",))[0], str):
-                row[j] = _number(row[j], own, self.columns[j], name)
-        if ensemble.frame_labels is not None and not known:
-            for k, j in enumerate(text):
-                row[j] = _code(row[j], k, len(text), ensemble.frame_labels, self.columns[j], name)
-        return np.array([[np.nan if value is None else value for value in row]])
+            if known is not None and known.labels and (known.has_numbers or not is_number):
+                row[j] = _number(value, known, self.columns[j], name)
+            elif is_missing(value):
+                row[j] = np.nan
+            elif unsure and (not is_number or _some_numbers(ensemble.frame_labels)):
+                raise InputError(
+                    f"{name}[{self.columns[j]!r}] is {value!r}, but which columns of the model "
+                    f"have labels is not sure. Pass {name} as a frame of one row, or as a vector."
+                )
+        return np.array([row])
 
 
-def _code(
-    label: str, k: int, n: int, lists: tuple[tuple[Any, ...], ...], column: str, name: str
-) -> float:
-    """Return the code of the ``k``-th of ``n`` labels of a point; which list is its, is not sure.
+def _some_numbers(lists: tuple[tuple[Any, ...], ...] | None) -> bool:
+    return any(isinstance(label, int | float) for labels in lists or () for label in labels)
 
-    If there are as many as lists, they correspond. Else a label must have the same code in all.
-    """
-    if n == len(lists):
-        return float(lists[k].index(label)) if label in lists[k] else np.nan
-    codes = {labels.index(label) for labels in lists if label in labels}
-    if len(codes) != 1:
-        raise InputError(
-            f"{name}[{column!r}] is {label!r}: which of the model's category columns this is, is "
-            f"not sure, since {name} has {n} labels and the model {len(lists)} such columns. Pass a "
-            "frame of one row."
-        )
-    return float(codes.pop())
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value of a frame or a point is missing: None, NaN, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -125,7 +123,8 @@ def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
     known = set(names or ())
     given = {spelled(str(c), known): c for c in X.columns}
     if len(given) != len(X.columns):
-        twice = [c for c, n in Counter(map(str, X.columns)).items() if n > 1]
+        names_given = Counter(spelled(str(c), known) for c in X.columns)
+        twice = [c for c, n in names_given.items() if n > 1]
         raise InputError(f"{name} has several columns called {listed(twice)}. Rename or drop them.")
     if names is not None:
         missing = [c for c in names if c not in given]
@@ -200,9 +199,9 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
         )
     if not has_labels:
         is_number = getattr(column.dtype, "kind", "O") in "fiub"
-        if known.recode == "refused" or known.value.tolist() == list(known.labels or ()):
+        if is_number and (known.recode == "refused" or known.are_values):
             return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
-        if is_number:
+        if is_number and not known.has_numbers:
             raise InputError(
                 f"column {label!r} of {name} has type {column.dtype}, but the model was trained on "
                 f"labels: {known!r}. Pass a column with these labels."
@@ -218,10 +217,8 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
 
 def _number(value: Any, known: Categories, column: str, name: str) -> float:
     """Return the number that stands for a label; NaN if it is missing or not known."""
-    if known.labels is None or value is None or value != value:
-        return np.nan if value is None else value
-    number = known.number_of.get(value)
-    if number is not None or known.recode != "sorted":
+    number = None if value is not None and is_missing(value) else known.number_of.get(value)
+    if number is not None or is_missing(value) or known.recode != "sorted":
         return np.nan if number is None else number
     # XGBoost looks an unknown label up in sorted order and takes what it finds.
     labels = sorted(known.number_of)

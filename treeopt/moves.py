@@ -88,10 +88,17 @@ class Walker:
         return float(e.link(total / self._sums.dtype.type(e.divisor))[0])
 
     def move(self, feature: int | str, to: float | str) -> float:
-        """Set one coordinate, to a number or a category's label; return the new prediction."""
+        """Set one coordinate and return the prediction at the new point.
+
+        ``to`` is a number, as a matrix has it (of a category, its code), or a label that is text.
+        """
         column = self._ensemble.feature_index(feature)
         known = self._ensemble.categories.get(column)
-        if isinstance(to, str) and known is not None and known.labels is not None:
+        if isinstance(to, str) and known is not None:
+            if known.labels is None:
+                raise InputError(
+                    f"to is {to!r}, but labels of {feature!r} are not known: pass a number."
+                )
             if to not in known.number_of:
                 raise InputError(f"to is {to!r}, which is none of {known!r}. Pass one of them.")
             to = known.number_of[to]
@@ -122,7 +129,7 @@ class Walker:
         try:
             columns, to = np.asarray(features), np.array(to, np.float64)
         except (TypeError, ValueError):
-            raise InputError("to must be a sequence of numbers.") from None
+            raise InputError("to must be a sequence of numbers; `move` takes labels.") from None
         if columns.ndim != 1:
             raise InputError(f"features is {features!r}: pass a sequence of features.")
         if columns.dtype.kind not in "iu" or not _all_within(columns, e.n_features):

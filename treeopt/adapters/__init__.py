@@ -40,9 +40,10 @@ def from_model(
         ``"proba"`` the probability of a class, ``"predict"`` what ``model.predict`` returns.
         ``"auto"`` is the probability for classifiers, else what ``model.predict`` returns.
     class_index : int or pair of int, optional
-        Which class of a classifier (by default the last), or which output of a model with several.
-        A pair ``(a, b)``, with ``output="raw"`` and a boosted model of three or more classes, is
-        the margin of class ``a`` minus that of class ``b``.
+        Which class of a classifier, or which output of a model with several. By default the last
+        class, where there are probabilities; outputs, and margins of several classes, need it. A
+        pair ``(a, b)``, with ``output="raw"`` and a boosted model of three or more classes, is the
+        margin of class ``a`` minus that of class ``b``.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import getattr_static
 from typing import Any, NamedTuple, NoReturn
 
@@ -76,9 +76,26 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
     )
 
 
-def minus(trees: Sequence[Tree], base: float) -> tuple[list[Tree], float]:
-    """Return a sum of trees with its sign changed: each of its values is."""
-    return [tree._replace(value=-tree.value) for tree in trees], -base
+def summed(
+    plus: int, minus: int | None, sum_of: Callable[[int], tuple[list[Tree], float]]
+) -> dict[str, Any]:
+    """Return trees and base of one output, or of one minus another, for `assemble`.
+
+    ``sum_of`` gives those of an output. Of the second sum each value changes its sign.
+    """
+    trees, base = sum_of(plus)
+    if minus is None:
+        return {"trees": trees, "base": base}
+    others, other_base = sum_of(minus)
+    negative = [tree._replace(value=-tree.value) for tree in others]
+    tail = {"tail_start": len(trees), "tail_base": -other_base}
+    return {"trees": trees + negative, "base": base, **tail}
+
+
+def names_of(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that a scikit-learn model was fitted on."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(str(n) for n in names)
 
 
 def in_order(tree: Tree) -> Tree:

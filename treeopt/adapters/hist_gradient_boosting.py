@@ -18,12 +18,12 @@ from treeopt.adapters.base import (
     assemble,
     check_children,
     members_of,
-    minus,
+    names_of,
     normalised,
     refuse,
+    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
-from treeopt.adapters.scikit_learn import names_of
 from treeopt.categories import Categories, exact
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
@@ -52,16 +52,11 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
     known = _known_codes(model)
     start = np.ravel(model._baseline_prediction)
 
-    def read(k: int) -> tuple[list[Tree], float]:
+    def sum_of(k: int) -> tuple[list[Tree], float]:
         stages = [_tree(stage[k], columns, categories, known) for stage in model._predictors]
         return stages, float(start[k])
 
-    trees, base = read(chosen.plus)
-    tail: dict[str, Any] = {}
-    if chosen.minus is not None:
-        others, other_base = minus(*read(chosen.minus))
-        tail = {"tail_start": len(trees), "tail_base": other_base}
-        trees += others
+    chosen_sum = summed(chosen.plus, chosen.minus, sum_of)
     n_features = int(model.n_features_in_)
     gain = np.zeros(n_features)
     for stage in model._predictors:
@@ -69,8 +64,7 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
             inner = predictor.nodes[predictor.nodes["is_leaf"] == 0]
             np.add.at(gain, columns[inner["feature_idx"]], inner["gain"])
     return assemble(
-        trees,
-        base=base,
+        **chosen_sum,
         link=chosen.link,
         categories=categories,
         n_features=n_features,
@@ -79,7 +73,6 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
         input_dtype=np.dtype(np.float64),
         array_dtype=np.dtype(np.float64),
         source=type(model).__name__,
-        **tail,
     )
 
 
@@ -99,17 +92,19 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
 
 def _with_labels(model: Any, X: Array) -> Array:
-    """Return a matrix of numbers with the labels, where the model knows them by text."""
-    _, categories = _columns(model)
-    labelled = {j: c for j, c in categories.items() if c.labels and isinstance(c.labels[0], str)}
+    """Return a matrix of numbers with the labels, where the model knows others than numbers."""
+    labelled = {j: known for j, known in _columns(model)[1].items() if not known.are_values}
     if not labelled:
         return X
     matrix = X.astype(object)
     for j, known in labelled.items():
         values = X[:, j].astype(np.float64)
-        # What is no known category is another label, of no letters.
-        labels = np.array([*(known.labels or ()), ""], object)[known.index_of(values)]
-        matrix[:, j] = np.where(np.isnan(values), np.nan, labels)
+        names = known.labels or ()
+        unknown = "?" * (1 + max((len(str(v)) for v in names), default=0))
+        labels = np.empty(len(names) + 1, object)
+        labels[:] = [*names, unknown]
+        matrix[:, j] = labels[known.index_of(values)]
+        matrix[np.isnan(values), j] = np.nan
     return matrix
 
 
@@ -141,7 +136,8 @@ def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
     encoder = model._preprocessor.named_transformers_["encoder"]
     categories = {}
     for column, labels in zip(columns, encoder.categories_, strict=False):
-        known = [v for v in labels.tolist() if v == v and v is not None]
+        # To scikit-learn None is a category, and only NaN is missing.
+        known = [v for v in labels.tolist() if v is None or v == v]
         numbers = all(isinstance(v, int | float) for v in known)
         values = known if numbers else range(len(known))
         categories[int(column)] = exact(values, labels=tuple(known), recode="labels", finite=True)

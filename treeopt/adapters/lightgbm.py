@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,13 @@ from treeopt.adapters.base import (
     check_members,
     known_class,
     members_of,
-    minus,
     need_fitted,
     need_own_predict,
     normalised,
     refuse,
+    summed,
 )
-from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
 from treeopt.categories import Categories, truncated
 from treeopt.cells import ZERO_CUTS
 from treeopt.ensemble import Array, Ensemble
@@ -37,7 +37,7 @@ from treeopt.links import IDENTITY, Link
 MODELS = ("LGBMRegressor", "LGBMClassifier", "LGBMRanker", "Booster")
 """The models that are read."""
 
-OBJECTIVES: dict[str, Link | tuple[str, str]] = {
+OBJECTIVES: dict[str, Link | Refusal] = {
     **dict.fromkeys(
         (
             *("regression", "regression_l1", "huber", "fair", "quantile", "mape"),
@@ -78,7 +78,14 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
     else:
         importances = model.feature_importance("gain")
     is_classifier = base.__name__ == "LGBMClassifier"
-    text = booster.model_to_string()
+    try:
+        text = booster.model_to_string()
+    except (TypeError, ValueError) as error:
+        refuse(
+            f"{source} with categories whose labels LightGBM cannot write ({error})",
+            "the model cannot be saved",
+            "Use text or numbers as labels.",
+        )
     # The text rounds the slope; only a Booster that is still in training uses it as given.
     in_training = getattr(booster, "train_set", None) is not None
     exact = booster.params.get("sigmoid") if in_training else None
@@ -115,6 +122,9 @@ def read(
     header, blocks, labels = _parse(text)
     task = _task(source, header, is_classifier, slope)
     chosen = choose(task, output, class_index)
+    sizes = len(header["tree_sizes"].split())
+    if sizes != len(blocks) or len(blocks) % task.n_sums:
+        raise ModelFormatError(f"it claims {sizes} trees and has {len(blocks)}.")
     if not blocks:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     n_features = int(header["max_feature_idx"]) + 1
@@ -122,31 +132,24 @@ def read(
     infos = header["feature_infos"].split()
     categories = _categories(infos, blocks, labels, n_features)
 
-    def sum_of(k: int) -> list[Tree]:
-        return [_tree(block, categories) for block in blocks[k :: task.n_sums]]
+    def sum_of(k: int) -> tuple[list[Tree], float]:
+        return [_tree(block, categories) for block in blocks[k :: task.n_sums]], 0.0
 
-    trees = sum_of(chosen.plus)
     # A random forest's raw score is the sum of its trees, its prediction their mean.
-    divisor = len(trees) if "average_output" in header and output != "raw" else 1
-    tail: dict[str, Any] = {}
-    if chosen.minus is not None:
-        others, other_base = minus(sum_of(chosen.minus), 0.0)
-        tail = {"tail_start": len(trees), "tail_base": other_base}
-        trees += others
+    is_mean = "average_output" in header and output != "raw"
     names = tuple(header["feature_names"].split(" "))
     automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
     return assemble(
-        trees,
+        **summed(chosen.plus, chosen.minus, sum_of),
         n_features=n_features,
         feature_names=None if automatic else names,
         importances=normalised(_gain(blocks, n_features) if importances is None else importances),
         input_dtype=np.dtype(np.float64),
-        divisor=float(divisor),
+        divisor=len(blocks) / task.n_sums if is_mean else 1.0,
         link=chosen.link,
         categories=categories,
         frame_labels=None if labels is None else tuple(tuple(known) for known in labels),
         source=source,
-        **tail,
     )
 
 
@@ -157,6 +160,8 @@ def _parse(text: str) -> tuple[dict[str, str], list[dict[str, str]], list[list[A
     the model was not trained on a frame.
     """
     body, _, rest = text.partition("\nend of trees")
+    if "\nparameters:" in rest and "\nend of parameters" not in rest:
+        raise ModelFormatError("it ends before its parameters do.")
     header, *blocks = body.split("\nTree=")
     last = rest.rpartition("\npandas_categorical:")[2].strip()
     labels = json.loads(last) if "\npandas_categorical:" in rest else None
@@ -177,25 +182,19 @@ def _fields(text: str) -> dict[str, str]:
 def _task(source: str, header: dict[str, str], is_classifier: bool, slope: float | None) -> Task:
     objective, *options = header.get("objective", "custom").split() or ["custom"]
     source = f"{source} with objective {' '.join([objective, *options])!r}"
-    unknown = ("how its prediction comes from the sum, is not known", _RAW)
+    unknown = Refusal("how its prediction comes from the sum, is not known", _RAW)
     link = OBJECTIVES.get(objective, unknown)
     given = dict(option.partition(":")[::2] for option in options)
     if link == Link("logistic"):
-        link = Link("logistic", float(slope or given.get("sigmoid") or 1.0))
+        exact = slope if "sigmoid" in given else None
+        link = Link("logistic", float(exact or given.get("sigmoid") or 1.0))
     if "sqrt" in given and objective != "huber":
         link = Link("square")
     n_sums = int(header["num_tree_per_iteration"])
     if n_sums < 1:
         raise ModelFormatError(f"num_tree_per_iteration is {n_sums}.")
-    proba: Any = link
-    if isinstance(link, Link) and link.name != "logistic":
-        proba = ("its prediction is no probability", _RAW)
-    n_classes = 0
-    if objective.startswith("multiclass") or (is_classifier and n_sums > 1):
-        n_classes = n_sums
-    elif is_classifier or objective == "binary":
-        n_classes = 2
-    return Task(source, proba if is_classifier else link, n_sums, n_classes, is_classifier, proba)
+    n_classes = n_sums if objective.startswith("multiclass") else 2 * (objective == "binary")
+    return boosted_task(source, link, n_sums, n_classes, is_classifier, _RAW)
 
 
 def _categories(
@@ -204,11 +203,7 @@ def _categories(
     labels: list[list[Any]] | None,
     n_features: int,
 ) -> dict[int, Categories]:
-    """Return the categories of every feature that has them, with their labels if they are sure.
-
-    Which columns the labels belong to, is not stored. They are those with categories, if there are
-    as many; else a column was ordered, constant or of whole numbers.
-    """
+    """Return the categories of every feature that has them, with their labels if they are sure."""
     if len(infos) != n_features:
         raise ModelFormatError(f"there are {len(infos)} feature_infos for {n_features} features.")
     # Numeric features have a range "[low:high]" here, those of one value "none".
@@ -219,15 +214,42 @@ def _categories(
             listed.setdefault(feature, []).append(members)
             total += members.size
             check_members(total)
-    sure = labels if labels and len(labels) == len(listed) else [[] for _ in listed]
+    owners = dict(zip(_owners(labels or [], infos), labels or [], strict=False))
     found = {}
-    for j, own in zip(sorted(listed), sure, strict=True):
+    for j in sorted({*listed, *owners}):
         if not 0 <= j < n_features:
             raise ModelFormatError("a split reads a feature that is not there.")
-        codes = np.unique(np.concatenate([np.arange(len(own)), *listed[j]]))
-        names = (*own, *(None for _ in range(codes.size - len(own)))) if own else None
+        own = owners.get(j, [])
+        codes = np.unique(np.concatenate([np.arange(len(own)), *listed.get(j, [])]))
+        names = tuple(own) if own else None
         found[j] = truncated(codes, np.dtype(np.float64), zero_from=-1.0, labels=names)
     return found
+
+
+def _owners(labels: list[list[Any]], infos: list[str]) -> list[int]:
+    """Return the column of each list of labels; none of them if that is not sure.
+
+    Only their order is stored. So the first and the last possible choice must be the same.
+    """
+    first = _in_order(labels, infos, range(len(infos)))
+    last = _in_order(labels[::-1], infos, range(len(infos) - 1, -1, -1))[::-1]
+    return first if len(first) == len(labels) and first == last else []
+
+
+def _in_order(labels: list[list[Any]], infos: list[str], columns: Iterable[int]) -> list[int]:
+    """Return the next column that fits, for each list of labels in turn."""
+    rest = iter(columns)
+    return [j for own in labels for j in [next((c for c in rest if _fits(own, infos[c])), -1)]]
+
+
+def _fits(labels: list[Any], info: str) -> bool:
+    """Tell whether a column may hold the codes of these labels."""
+    if info == "none":
+        return True
+    if info[0] != "[":
+        return bool(_codes(info).max(initial=0) < len(labels))
+    low, high = (float(v) for v in info[1:-1].split(":"))
+    return low >= 0 and high < len(labels) and low.is_integer() and high.is_integer()
 
 
 def _codes(info: str) -> Array:

@@ -11,7 +11,15 @@ from treeopt.ensemble import Array
 from treeopt.errors import InputError
 from treeopt.links import IDENTITY, Link
 
-SOFTMAX = (
+
+class Refusal(NamedTuple):
+    """Why there is no such prediction, and what to do instead."""
+
+    why: str
+    remedy: str
+
+
+SOFTMAX = Refusal(
     "a softmax probability depends on the sums of all classes at once",
     "Pass output='raw' with class_index=k for the margin of class k, or class_index=(k, j) for "
     "the margin of class k minus that of class j.",
@@ -25,7 +33,7 @@ class Task(NamedTuple):
     ----------
     source : str
         How messages call the model.
-    link : Link or pair of str
+    link : Link or Refusal
         From the sum to the prediction (to the probability if that is a label); or why there is no
         such link, and what to do instead.
     n_sums : int
@@ -34,16 +42,16 @@ class Task(NamedTuple):
         Number of classes; 0 if the model is not a classifier.
     labels : bool
         Whether ``predict`` returns labels of classes.
-    proba : Link or pair of str, optional
+    proba : Link or Refusal, optional
         From the sum to the probability, where that is not ``link``.
     """
 
     source: str
-    link: Link | tuple[str, str]
+    link: Link | Refusal
     n_sums: int = 1
     n_classes: int = 0
     labels: bool = False
-    proba: Link | tuple[str, str] | None = None
+    proba: Link | Refusal | None = None
 
 
 class Output(NamedTuple):
@@ -54,31 +62,51 @@ class Output(NamedTuple):
     link: Link = IDENTITY
 
 
+def boosted_task(
+    source: str,
+    link: Link | Refusal,
+    n_sums: int,
+    n_classes: int,
+    is_classifier: bool,
+    raw: str,
+    labels: bool = False,
+) -> Task:
+    """Return what a boosted model predicts; ``raw`` says how the sum itself is asked for."""
+    proba = link
+    if isinstance(link, Link) and link.name != "logistic":
+        proba = Refusal("its prediction is no probability", raw)
+    if is_classifier and n_classes == 0:
+        n_classes = n_sums if n_sums > 1 else 2
+    labels = labels or is_classifier
+    return Task(source, proba if is_classifier else link, n_sums, n_classes, labels, proba)
+
+
 def choose(task: Task, output: str, class_index: Any) -> Output:
     """Return the sum and the link that a user asks for; see `treeopt.from_model`."""
     if output == "predict" and task.labels:
+        remedy = "Pass output='proba' for a probability or output='raw' for the margin."
+        if isinstance(task.link, Refusal):
+            remedy = task.link.remedy
         raise InputError(
-            f"output is 'predict', but {task.source} predicts labels, not numbers. Pass "
-            "output='proba' for a probability or output='raw' for the margin."
+            f"output is 'predict', but {task.source} predicts labels, not numbers. {remedy}"
         )
     if output == "proba" and not task.n_classes:
         raise InputError(
             f"output is 'proba', but {task.source} is not a classifier: it has no probabilities. "
             "Pass output='auto'."
         )
-    wanted = task.link if output != "proba" or task.proba is None else task.proba
+    wanted: Link | Refusal = task.link if output != "proba" or task.proba is None else task.proba
     if output == "raw":
         wanted = IDENTITY
-    elif not isinstance(wanted, Link):
+    elif isinstance(wanted, Refusal):
         refuse(f"{task.source} with output={output!r}", *wanted)
-    link = Link(*wanted)
     if isinstance(class_index, tuple | list):
         return _difference(task, output, class_index)
     if task.n_classes == 2 and task.n_sums == 1:
-        return _one_of_two(task, class_index, link)
+        return _one_of_two(task, class_index, wanted)
     if class_index is None and task.n_classes and isinstance(task.link, Link):
         class_index = task.n_sums - 1
-    return Output(_checked(class_index, task), None, link)
+    return Output(_checked(class_index, task), None, wanted)
 
 
 def pick(prediction: Array, class_index: Any, of_two: bool = False) -> Array:
@@ -108,7 +136,8 @@ def _one_of_two(task: Task, class_index: Any, link: Link) -> Output:
 
 def _difference(task: Task, output: str, classes: Any) -> Output:
     """Choose the difference of two classes' margins."""
-    if output != "raw" or task.n_sums < 3 or isinstance(task.link, Link) or len(classes) != 2:
+    boosted = task.n_sums == task.n_classes > 2 and task.link != IDENTITY
+    if output != "raw" or not boosted or len(classes) != 2:
         raise InputError(
             f"class_index is {classes!r}: a pair of classes means the difference of their margins, "
             "which boosted models of three or more classes have under output='raw'. Pass one class."

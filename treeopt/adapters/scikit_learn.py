@@ -20,12 +20,13 @@ from treeopt.adapters.base import (
     check_children,
     check_features,
     known_class,
-    minus,
+    names_of,
     need_fitted,
     need_own_predict,
     normalised,
     refuse,
     round_down,
+    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
 from treeopt.ensemble import Array, Ensemble
@@ -124,8 +125,9 @@ def _forest(model: Any, output: str, class_index: Any) -> Ensemble:
 def _bagging(model: Any, output: str, class_index: Any) -> Ensemble:
     source = type(model).__name__
     for member in model.estimators_:
-        if known_class(member, "sklearn", ("DecisionTreeRegressor", "DecisionTreeClassifier")):
-            need_own_predict(member, type(member))
+        tree = known_class(member, "sklearn", ("DecisionTreeRegressor", "DecisionTreeClassifier"))
+        if tree is not None:
+            need_own_predict(member, tree)
         else:
             kind = type(member).__name__
             refuse(
@@ -204,19 +206,11 @@ def _position(k: int, classes: Array) -> int | None:
 def _boosted(model: Any, output: str, class_index: Any) -> Ensemble:
     chosen = choose(_boosted_task(model), output, class_index)
     start = _start(model)
-    trees, base = _stages(model, chosen.plus), float(start[chosen.plus])
-    tail: dict[str, Any] = {}
-    if chosen.minus is not None:
-        others, other_base = minus(_stages(model, chosen.minus), float(start[chosen.minus]))
-        tail = {"tail_start": len(trees), "tail_base": other_base}
-        trees += others
     return assemble(
-        trees,
-        base=base,
+        **summed(chosen.plus, chosen.minus, lambda k: (_stages(model, k), float(start[k]))),
         link=chosen.link,
         accepts_nan=False,
         importances=normalised(model.feature_importances_),
-        **tail,
         **_common(model),
     )
 
@@ -302,12 +296,6 @@ def _common(model: Any) -> dict[str, Any]:
         "accepts_inf": False,
         "source": type(model).__name__,
     }
-
-
-def names_of(model: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns that a model was fitted on."""
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else tuple(str(n) for n in names)
 
 
 def _hist_boosted(model: Any, output: str, class_index: Any) -> Ensemble:

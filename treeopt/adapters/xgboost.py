@@ -22,13 +22,13 @@ from treeopt.adapters.base import (
     check_members,
     in_order,
     known_class,
-    minus,
     need_fitted,
     need_own_predict,
     normalised,
     refuse,
+    summed,
 )
-from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
 from treeopt.categories import Categories, truncated
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
@@ -43,7 +43,7 @@ MODELS = (
 
 _RAW = "Pass output='raw' for the sum itself (XGBoost's output_margin=True)."
 
-OBJECTIVES: dict[str, Link | tuple[str, str]] = {
+OBJECTIVES: dict[str, Link | Refusal] = {
     **dict.fromkeys(
         (
             *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:absoluteerror"),
@@ -55,9 +55,9 @@ OBJECTIVES: dict[str, Link | tuple[str, str]] = {
     **dict.fromkeys(("binary:logistic", "reg:logistic"), Link("logistic")),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), Link("exp")),
     **dict.fromkeys(("multi:softprob", "multi:softmax"), SOFTMAX),
-    "binary:hinge": ("its prediction is 0 or 1, a step of the sum and no probability", _RAW),
-    "survival:cox": ("its prediction is a hazard ratio, known up to a factor", _RAW),
-    "survival:aft": ("its prediction is a survival time of a censored model", _RAW),
+    "binary:hinge": Refusal("its prediction is 0 or 1, a step of the sum and no probability", _RAW),
+    "survival:cox": Refusal("its prediction is a hazard ratio, known up to a factor", _RAW),
+    "survival:aft": Refusal("its prediction is a survival time of a censored model", _RAW),
 }
 """From each objective to its link, or why its prediction is none, and what to do instead."""
 
@@ -164,7 +164,7 @@ def read(
         why = "it is a linear model, not trees"
         refuse(f"{source} with booster={kind!r}", why, "Train with booster='gbtree'.")
     parameters = learner["learner_model_param"]
-    n_classes, n_targets = int(parameters["num_class"]), int(parameters["num_target"])
+    n_classes, n_targets = int(parameters["num_class"]), int(parameters.get("num_target", 1))
     n_sums = max(n_classes, n_targets, 1)
     objective = str(learner["objective"]["name"])
     task = _task(wrapper, objective, n_sums, n_classes)
@@ -177,6 +177,10 @@ def read(
     used = forest["trees"]
     if wrapper.last is not None:
         used = used[: forest["iteration_indptr"][wrapper.last + 1]]
+    weights = booster["weight_drop"] if kind == "dart" else forest["trees"]
+    claimed = int(forest["gbtree_model_param"]["num_trees"])
+    if not claimed == len(forest["trees"]) == len(forest["tree_info"]) == len(weights):
+        raise ModelFormatError(f"it claims {claimed} trees and has {len(forest['trees'])}.")
     if not used:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     categories = _categories(learner.get("feature_types") or [], forest, n_features)
@@ -200,27 +204,19 @@ def read(
             raise ModelFormatError(f"{source} holds no trees for output {k}.")
         return trees, float(start)
 
-    trees, base = sum_of(chosen.plus)
-    tail: dict[str, Any] = {}
-    if chosen.minus is not None:
-        others, other_base = minus(*sum_of(chosen.minus))
-        tail = {"tail_start": len(trees), "tail_base": other_base}
-        trees += others
     names = learner.get("feature_names")
     if importances is None:
         importances = _gain(forest["trees"], n_features)
     return assemble(
-        trees,
+        **summed(chosen.plus, chosen.minus, sum_of),
         n_features=n_features,
         feature_names=tuple(map(str, names)) if names else None,
         importances=normalised(importances),
         input_dtype=np.dtype(np.float32),
-        base=base,
         link=chosen.link,
         categories=categories,
         missing_value=float(np.float32(wrapper.missing)),
         source=source,
-        **tail,
     )
 
 
@@ -232,16 +228,11 @@ def _task(wrapper: Wrapper, objective: str, n_sums: int, n_classes: int) -> Task
             "what its sum starts from and how it is transformed, is not known",
             f"Train with one of {', '.join(OBJECTIVES)}.",
         )
-    link = OBJECTIVES[objective]
-    proba: Any = link
-    if isinstance(link, Link) and link.name != "logistic":
-        proba = ("its prediction is no probability", _RAW)
-    if n_sums == 1 and (wrapper.is_classifier or objective.startswith("binary:")):
+    if n_sums == 1 and objective.startswith("binary:"):
         n_classes = 2
-    elif wrapper.is_classifier and n_classes == 0:
-        n_classes = n_sums  # one probability per label
-    labels = wrapper.is_classifier or objective == "multi:softmax"
-    return Task(source, proba if labels else link, n_sums, n_classes, labels, proba)
+    labels = objective == "multi:softmax"
+    link = OBJECTIVES[objective]
+    return boosted_task(source, link, n_sums, n_classes, wrapper.is_classifier, _RAW, labels)
 
 
 def _starts(stored: str, objective: str, n_sums: int) -> Array:
@@ -368,8 +359,7 @@ def _categories(kinds: list[str], forest: dict[str, Any], n_features: int) -> di
         kept = encoded[j] if j < len(encoded) else {}
         labels = _labels(kept)
         codes = np.unique(np.concatenate([np.arange(len(labels or ())), *lists]))
-        rest = range(len(labels or ()), codes.size)
-        names = None if labels is None else (*labels, *(None for _ in rest))
+        names = None if labels is None else tuple(labels)
         recode = "codes" if not kept.get("values") else "refused" if labels is None else "sorted"
         found[j] = truncated(codes, np.dtype(np.float32), labels=names, recode=recode)
     return found
