@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
@@ -204,7 +204,13 @@ class Ensemble:
         >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
         array([2., 3.])
         """
-        return self.link(self.margin(X, n_jobs=n_jobs))
+        out = self.margin(X, n_jobs=n_jobs)
+        return out if self._is_plain else self.link(out)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the link changes nothing; asked first, since a call costs time."""
+        return self.link == IDENTITY
 
     def margin(self, X: Any, *, n_jobs: int | None = 1) -> Array:
         """Return the sum of the trees before the link, as `predict` takes its arguments.
@@ -323,10 +329,8 @@ class Ensemble:
         ):
             X = as_matrix(X, self, name)
         matrix: Array = X
-        for columns, numbers in self._strict:
-            from treeopt.kernels.encode import acceptable
-
-            bad = acceptable(matrix, columns, numbers)
+        for first_refused, columns, numbers in self._strict:
+            bad = first_refused(matrix, columns, numbers)
             if bad >= 0:
                 self._reject(matrix, int(bad), name, columns)
         return matrix
@@ -337,19 +341,19 @@ class Ensemble:
         return np.array([j for j, known in self.categories.items() if known.finite], np.int64)
 
     @cached_property
-    def _strict(self) -> list[tuple[Array, Array]]:
+    def _strict(self) -> list[tuple[Callable[..., Any], Array, Array]]:
         """Columns whose values the library checks where the kernels do not, and by which rule."""
+        from treeopt.kernels import encode
+
         strict = []
         if not (self.accepts_nan and self.accepts_inf):
             unread = np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
-            strict.append((unread, self.compiled.numbers))
+            strict.append((encode.acceptable, unread, self.compiled.numbers))
         if self.finite_columns.size:
-            from treeopt.kernels.encode import REJECTS_INF
-
             numbers = self.compiled.numbers.copy()
-            numbers[REJECTS_INF] = 1.0
-            strict.append((self.finite_columns, numbers))
-        return [(columns, numbers) for columns, numbers in strict if columns.size]
+            numbers[encode.REJECTS_INF] = 1.0
+            strict.append((encode.acceptable, self.finite_columns, numbers))
+        return [rule for rule in strict if rule[1].size]
 
     def _reject(
         self, X: Array, row: int, name: str = "X", columns: Array | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,18 +41,24 @@ class Link(NamedTuple):
     def __call__(self, total: Array) -> Array:
         """Turn an array of sums, in place, into predictions."""
         if self.name != "identity":
-            from treeopt.kernels import links
-
-            apply = {
-                "exp": links.exp,
-                "logistic": links.logistic,
-                "square": links.square,
-                "softplus": links.softplus,
-            }
-            apply[self.name](total, total.dtype.type(self.slope))
+            _kernel(self.name)(total, total.dtype.type(self.slope))
         if self.complement:
             total[:] = total.dtype.type(1) - total
         return total
 
 
 IDENTITY = Link()
+
+
+@cache
+def _kernel(name: str) -> Callable[..., None]:
+    """Return the compiled loop of a link."""
+    from treeopt.kernels import links
+
+    kernels = {
+        "exp": links.exp,
+        "logistic": links.logistic,
+        "square": links.square,
+        "softplus": links.softplus,
+    }
+    return kernels[name]

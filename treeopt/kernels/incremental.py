@@ -11,7 +11,7 @@ The functions pass three groups of arrays:
 ``slots``
     ``slot_start, slot_table, lut``, as in `cells.Cells`;
 ``nodes``
-    ``words, roots, bits, leaf_value``, the packed nodes;
+    ``words, roots, bits, leaf_value``, the packed nodes; inside, with the layout in place of bits;
 ``state``
     ``low, high`` (keys between which each tree stays, ``[slot, tree]``), ``safe`` (the same for all
     trees at once, ``[2, slot]``), ``path, depth`` (the slots on each tree's path and their number),
@@ -28,18 +28,20 @@ import numpy as np
 from treeopt.kernels.encode import BASE, DIVISOR, TAIL, TAIL_BASE, cast, locate, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
-from treeopt.kernels.walk import LANES, bit_of, layout_of, step
+from treeopt.kernels.walk import LANES, bit_of, layout_of
 
 TOP = np.int32(np.iinfo(np.int32).max)
+
+MANY_SLOTS = 8
+"""So many slots of one feature are only those of its sets of categories."""
 
 
 @inlined
 def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
     """Walk tree ``t`` and note its value and the key ranges in which it stays the same."""
-    words, roots, bits, leaf_value = nodes
+    words, roots, layout, leaf_value = nodes
     low, high, safe, path, depth, value, _ = state
-    layout = layout_of(bits)
-    field, rank_shift = layout[0], layout[3]
+    field, child_mask, child_shift, rank_shift = layout[0], layout[1], layout[2], layout[3]
     for k in range(depth[t]):
         low[path[t, k], t] = 0
         high[path[t, k], t] = TOP
@@ -49,18 +51,23 @@ def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
         slot = (word & field) // np.uint64(LANES)
         rank = np.int32(word >> rank_shift)
         key = np.int32(keys[word & field])
-        least, largest = rank + np.int32(1), TOP
-        if bit_of(word, layout) > np.uint64(0):
-            least = largest = key
-        elif key <= rank:
-            least, largest = np.int32(0), rank
-        low[slot, t] = max(low[slot, t], least)
-        safe[0, slot] = max(safe[0, slot], least)
-        high[slot, t] = min(high[slot, t], largest)
-        safe[1, slot] = min(safe[1, slot], largest)
+        bit = bit_of(word, layout)
+        child = (word >> child_shift) & child_mask
+        if bit > np.uint64(0):
+            low[slot, t] = high[slot, t] = key
+            safe[0, slot] = max(safe[0, slot], key)
+            safe[1, slot] = min(safe[1, slot], key)
+            child += (np.uint64(key) >> bit) & np.uint64(1)
+        elif key > rank:
+            low[slot, t] = max(low[slot, t], rank + np.int32(1))
+            safe[0, slot] = max(safe[0, slot], rank + np.int32(1))
+            child += np.uint64(1)
+        else:
+            high[slot, t] = min(high[slot, t], rank)
+            safe[1, slot] = min(safe[1, slot], rank)
         path[t, k] = slot
         k += 1
-        word = words[step(word, keys, np.uint64(0), layout)]
+        word = words[child]
     depth[t] = k
     value[t] = leaf_value[word >> rank_shift]
 
@@ -82,13 +89,15 @@ def add_up(first: Any, tail: Any, value: Any, sums: Any) -> None:
 def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
     """Walk every tree for the first time."""
     low, high, safe, _, depth, value, sums = state
+    words, roots, bits, leaf_value = nodes
+    laid_out = words, roots, layout_of(bits), leaf_value
     low[:] = 0
     high[:] = TOP
     safe[0] = 0
     safe[1] = TOP
     depth[:] = 0
     for t in range(value.size):
-        enter(t, keys, nodes, state)
+        enter(t, keys, laid_out, state)
     tail = np.int64(numbers[TAIL])
     sums[0] = numbers[BASE]
     sums[tail + 1] = numbers[TAIL_BASE]
@@ -96,15 +105,15 @@ def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
 
 
 @inlined
-def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
-    """Move feature ``j`` to another cell and bring the running sums up to date."""
-    slot_start, slot_table, lut = slots
-    low, high, safe, _, _, value, sums = state
+def leave_by_slots(first: Any, end: Any, keys: Any, nodes: Any, state: Any) -> Any:
+    """Walk the trees again whose range a slot has left; return the first of them.
+
+    Slot by slot, and for each over all trees.
+    """
+    low, high, safe, _, _, value, _ = state
     n_trees = value.size
-    for s in range(slot_start[j], slot_start[j + 1]):
-        keys[s * LANES] = key_of(cell, s, slot_table, lut)
     changed = n_trees
-    for s in range(slot_start[j], slot_start[j + 1]):
+    for s in range(first, end):
         key = np.int32(keys[s * LANES])
         if safe[0, s] <= key <= safe[1, s]:
             continue
@@ -117,7 +126,49 @@ def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state:
             largest_low = max(largest_low, low[s, t])
             least_high = min(least_high, high[s, t])
         safe[0, s], safe[1, s] = largest_low, least_high
-    if changed < n_trees:
+    return changed
+
+
+@kernel
+def leave_by_paths(first: Any, end: Any, keys: Any, nodes: Any, state: Any) -> Any:
+    """Do the same tree by tree, over the slots of its path: quicker where slots are many."""
+    low, high, safe, path, depth, value, _ = state
+    n_trees = value.size
+    changed = n_trees
+    for t in range(n_trees):
+        left = False
+        for k in range(depth[t]):
+            s = path[t, k]
+            if first <= s < end:
+                key = np.int32(keys[s * LANES])
+                left |= (key < low[s, t]) | (key > high[s, t])
+        if left:
+            enter(t, keys, nodes, state)
+            changed = min(changed, t)
+    for s in range(first, end):
+        safe[0, s], safe[1, s] = np.int32(0), TOP
+    for t in range(n_trees):
+        for k in range(depth[t]):
+            s = path[t, k]
+            if first <= s < end:
+                safe[0, s] = max(safe[0, s], low[s, t])
+                safe[1, s] = min(safe[1, s], high[s, t])
+    return changed
+
+
+@inlined
+def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+    """Move feature ``j`` to another cell and bring the running sums up to date."""
+    slot_start, slot_table, lut = slots
+    value, sums = state[5], state[6]
+    first, end = slot_start[j], slot_start[j + 1]
+    for s in range(first, end):
+        keys[s * LANES] = key_of(cell, s, slot_table, lut)
+    if end - first < MANY_SLOTS:
+        changed = leave_by_slots(first, end, keys, nodes, state)
+    else:
+        changed = leave_by_paths(first, end, keys, nodes, state)
+    if changed < value.size:
         add_up(changed, tail, value, sums)
 
 
@@ -132,6 +183,8 @@ def run(
     """
     features, grid, cuts, buckets, numbers = encoder
     sums = state[-1]
+    words, roots, bits, leaf_value = nodes
+    laid_out = words, roots, layout_of(bits), leaf_value
     divisor = sums.dtype.type(numbers[DIVISOR])
     tail = np.int64(numbers[TAIL])
     for k in range(which.size):
@@ -141,6 +194,6 @@ def run(
         j = which[k]
         if j >= 0:
             cell = locate(y, j, features, grid, cuts, buckets)
-            move(cell, j, tail, keys, slots, nodes, state)
+            move(cell, j, tail, keys, slots, laid_out, state)
         out[k] = (sums[tail] + sums[-1]) / divisor
     return -1
