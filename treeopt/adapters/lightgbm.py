@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -122,9 +122,9 @@ def read(
     header, blocks, labels = _parse(text)
     task = _task(source, header, is_classifier, slope)
     chosen = choose(task, output, class_index)
-    sizes = len(header["tree_sizes"].split())
-    if sizes != len(blocks) or len(blocks) % task.n_sums:
-        raise ModelFormatError(f"it claims {sizes} trees and has {len(blocks)}.")
+    claimed = len(header.get("tree_sizes", "0 " * len(blocks)).split())
+    if claimed != len(blocks) or len(blocks) % task.n_sums:
+        raise ModelFormatError(f"it claims {claimed} trees and has {len(blocks)}.")
     if not blocks:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     n_features = int(header["max_feature_idx"]) + 1
@@ -231,15 +231,16 @@ def _owners(labels: list[list[Any]], infos: list[str]) -> list[int]:
 
     Only their order is stored. So the first and the last possible choice must be the same.
     """
-    first = _in_order(labels, infos, range(len(infos)))
-    last = _in_order(labels[::-1], infos, range(len(infos) - 1, -1, -1))[::-1]
-    return first if len(first) == len(labels) and first == last else []
+    columns = range(len(infos))
+    first = _next_to_fit(labels, infos, columns)
+    last = _next_to_fit(labels[::-1], infos, columns[::-1])[::-1]
+    return first if first == last and -1 not in first else []
 
 
-def _in_order(labels: list[list[Any]], infos: list[str], columns: Iterable[int]) -> list[int]:
-    """Return the next column that fits, for each list of labels in turn."""
+def _next_to_fit(labels: list[list[Any]], infos: list[str], columns: range) -> list[int]:
+    """Return the next column that fits, for each list of labels in turn; -1 if there is none."""
     rest = iter(columns)
-    return [j for own in labels for j in [next((c for c in rest if _fits(own, infos[c])), -1)]]
+    return [next((j for j in rest if _fits(own, infos[j])), -1) for own in labels]
 
 
 def _fits(labels: list[Any], info: str) -> bool:

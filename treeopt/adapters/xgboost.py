@@ -170,17 +170,12 @@ def read(
     task = _task(wrapper, objective, n_sums, n_classes)
     chosen = choose(task, output, class_index)
 
-    booster = learner["gradient_booster"]
-    forest = (booster["gbtree"] if kind == "dart" else booster)["model"]
     n_features = int(parameters["num_feature"])
     check_features(n_features)
+    forest, weights = _forest(learner["gradient_booster"])
     used = forest["trees"]
     if wrapper.last is not None:
         used = used[: forest["iteration_indptr"][wrapper.last + 1]]
-    weights = booster["weight_drop"] if kind == "dart" else forest["trees"]
-    claimed = int(forest["gbtree_model_param"]["num_trees"])
-    if not claimed == len(forest["trees"]) == len(forest["tree_info"]) == len(weights):
-        raise ModelFormatError(f"it claims {claimed} trees and has {len(forest['trees'])}.")
     if not used:
         raise ModelFormatError(f"{source} holds no trees. Fit it with at least one iteration.")
     categories = _categories(learner.get("feature_types") or [], forest, n_features)
@@ -191,15 +186,9 @@ def read(
         trees = []
         for i, tree in enumerate(used):
             is_vector = int(tree["tree_param"]["size_leaf_vector"]) > 1
-            if not is_vector and forest["tree_info"][i] != k:
-                continue
-            trees.append(_tree(tree, k, categories))
-            if kind == "dart":
-                weight = np.float32(booster["weight_drop"][i])
-                value = trees[-1].value
-                # The wrappers weigh the sum of start and leaf, and take the start off again.
-                value = (start + value) - start if wrapper.wrapped else value
-                trees[-1] = trees[-1]._replace(value=value * weight)
+            if is_vector or forest["tree_info"][i] == k:
+                own = _tree(tree, k, categories)
+                trees.append(_weighted(own, weights[i], start, wrapper) if weights else own)
         if not trees:
             raise ModelFormatError(f"{source} holds no trees for output {k}.")
         return trees, float(start)
@@ -233,6 +222,23 @@ def _task(wrapper: Wrapper, objective: str, n_sums: int, n_classes: int) -> Task
     labels = objective == "multi:softmax"
     link = OBJECTIVES[objective]
     return boosted_task(source, link, n_sums, n_classes, wrapper.is_classifier, _RAW, labels)
+
+
+def _forest(booster: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+    """Return the trees with what belongs to them, and their weights, which only dart has."""
+    is_dart = booster["name"] == "dart"
+    forest = (booster["gbtree"] if is_dart else booster)["model"]
+    weights = booster["weight_drop"] if is_dart else []
+    claimed, n = int(forest["gbtree_model_param"]["num_trees"]), len(forest["trees"])
+    if not claimed == n == len(forest["tree_info"]) or len(weights) != n * is_dart:
+        raise ModelFormatError(f"it claims {claimed} trees and has {n}.")
+    return forest, weights
+
+
+def _weighted(tree: Tree, weight: float, start: Any, wrapper: Wrapper) -> Tree:
+    """Return a tree of dart; the wrappers weigh start and leaf and take the start off again."""
+    value = (start + tree.value) - start if wrapper.wrapped else tree.value
+    return tree._replace(value=value * np.float32(weight))
 
 
 def _starts(stored: str, objective: str, n_sums: int) -> Array:
