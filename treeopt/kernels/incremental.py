@@ -32,9 +32,6 @@ from treeopt.kernels.walk import LANES, bit_of, layout_of
 
 TOP = np.int32(np.iinfo(np.int32).max)
 
-MANY_SLOTS = 8
-"""So many slots of one feature are only those of its sets of categories."""
-
 
 @inlined
 def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
@@ -105,15 +102,15 @@ def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
 
 
 @inlined
-def leave_by_slots(first: Any, end: Any, keys: Any, nodes: Any, state: Any) -> Any:
-    """Walk the trees again whose range a slot has left; return the first of them.
-
-    Slot by slot, and for each over all trees.
-    """
-    low, high, safe, _, _, value, _ = state
+def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+    """Move feature ``j`` to another cell and bring the running sums up to date."""
+    slot_start, slot_table, lut = slots
+    low, high, safe, _, _, value, sums = state
     n_trees = value.size
+    for s in range(slot_start[j], slot_start[j + 1]):
+        keys[s * LANES] = key_of(cell, s, slot_table, lut)
     changed = n_trees
-    for s in range(first, end):
+    for s in range(slot_start[j], slot_start[j + 1]):
         key = np.int32(keys[s * LANES])
         if safe[0, s] <= key <= safe[1, s]:
             continue
@@ -126,49 +123,7 @@ def leave_by_slots(first: Any, end: Any, keys: Any, nodes: Any, state: Any) -> A
             largest_low = max(largest_low, low[s, t])
             least_high = min(least_high, high[s, t])
         safe[0, s], safe[1, s] = largest_low, least_high
-    return changed
-
-
-@kernel
-def leave_by_paths(first: Any, end: Any, keys: Any, nodes: Any, state: Any) -> Any:
-    """Do the same tree by tree, over the slots of its path: quicker where slots are many."""
-    low, high, safe, path, depth, value, _ = state
-    n_trees = value.size
-    changed = n_trees
-    for t in range(n_trees):
-        left = False
-        for k in range(depth[t]):
-            s = path[t, k]
-            if first <= s < end:
-                key = np.int32(keys[s * LANES])
-                left |= (key < low[s, t]) | (key > high[s, t])
-        if left:
-            enter(t, keys, nodes, state)
-            changed = min(changed, t)
-    for s in range(first, end):
-        safe[0, s], safe[1, s] = np.int32(0), TOP
-    for t in range(n_trees):
-        for k in range(depth[t]):
-            s = path[t, k]
-            if first <= s < end:
-                safe[0, s] = max(safe[0, s], low[s, t])
-                safe[1, s] = min(safe[1, s], high[s, t])
-    return changed
-
-
-@inlined
-def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
-    """Move feature ``j`` to another cell and bring the running sums up to date."""
-    slot_start, slot_table, lut = slots
-    value, sums = state[5], state[6]
-    first, end = slot_start[j], slot_start[j + 1]
-    for s in range(first, end):
-        keys[s * LANES] = key_of(cell, s, slot_table, lut)
-    if end - first < MANY_SLOTS:
-        changed = leave_by_slots(first, end, keys, nodes, state)
-    else:
-        changed = leave_by_paths(first, end, keys, nodes, state)
-    if changed < value.size:
+    if changed < n_trees:
         add_up(changed, tail, value, sums)
 
 
