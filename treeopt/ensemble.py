@@ -213,7 +213,9 @@ class Ensemble:
         return self.link == IDENTITY
 
     def margin(self, X: Any, *, n_jobs: int | None = 1) -> Array:
-        """Return the sum of the trees before the link, as `predict` takes its arguments.
+        """Return what the link is applied to, as `predict` takes its arguments.
+
+        It is the sum of the trees, or their mean where the model takes one.
 
         Examples
         --------

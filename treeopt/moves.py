@@ -105,7 +105,7 @@ class Walker:
         which, target, out = self._one
         which[0] = self._ensemble.compiled.position[column]
         if not isinstance(to, int | float | np.number):
-            raise InputError(f"to is {to!r}: pass a number.")
+            raise InputError(f"to is {to!r}: pass a number, NaN if it is missing, or a label.")
         target[0] = to
         self._check_categories([column], target)
         if incremental.run(*self._arguments, which, target, out) >= 0:

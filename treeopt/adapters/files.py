@@ -71,8 +71,8 @@ def load_model(
         )
     if read is _pickle and not trusted:
         raise InputError(
-            f"path is {str(path)!r}, a pickle: loading it runs whatever code is in it. Pass "
-            "trusted=True if you made it yourself."
+            f"path is {str(path)!r}, which begins like a pickle: loading one runs whatever code is "
+            "in it. Pass trusted=True if you made it yourself; save other models uncompressed."
         )
     try:
         ensemble: Ensemble = read(data, output, class_index)

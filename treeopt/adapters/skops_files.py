@@ -83,7 +83,7 @@ def _refuse_part(node: dict[str, Any]) -> NoReturn:
     refuse(
         f"a skops file with {node['__module__']}.{node['__class__']}",
         "no scikit-learn tree model has parts of this type",
-        "Save models of other libraries with their own save_model.",
+        "Save the tree model alone; models of other libraries with their own save_model.",
     )
 
 
