@@ -79,7 +79,7 @@ def load_model(
         return ensemble
     except TreeoptError as error:
         if isinstance(error, ModelFormatError):
-            raise ModelFormatError(f"{str(path)!r} is damaged: {error}") from error
+            raise ModelFormatError(f"{str(path)!r} is damaged: {error} Save it anew.") from error
         raise
     except _DAMAGE as error:
         what = f"{type(error).__name__}: {error}"

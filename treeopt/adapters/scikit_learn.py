@@ -156,9 +156,9 @@ def _averaged(
     base: float = 0.0,
 ) -> Ensemble:
     """Convert the mean of trees, each with its columns and classes (None: all)."""
-    task = _averaged_task(model, members[0][0])
-    k = choose(task, output, class_index).plus
     first = members[0][0]
+    task = _averaged_task(model, first)
+    k = choose(task, output, class_index).plus
     accepts_nan = bool(first._support_missing_values(np.empty((0, model.n_features_in_))))
     trees = []
     for member, columns, classes in members:
