@@ -23,6 +23,8 @@ from treeopt.errors import (
     UnfittedModelError,
     UnsupportedModelError,
 )
+from treeopt.result import Progress, SearchResult, Status
+from treeopt.stepdirect import StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"
 
@@ -32,6 +34,10 @@ __all__ = [
     "Ensemble",
     "InputError",
     "ModelFormatError",
+    "Progress",
+    "SearchResult",
+    "Status",
+    "StepDirectSettings",
     "TreeoptError",
     "UnfittedModelError",
     "UnsupportedModelError",
@@ -39,5 +45,6 @@ __all__ = [
     "datasets",
     "from_model",
     "load_model",
+    "stepdirect",
     "warmup",
 ]

@@ -272,16 +272,19 @@ class Compiled:
         return max(1024, min(2**15, KEY_BYTES // bytes_per_row // walk.LANES * walk.LANES))
 
     @cached_property
-    def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
-        """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
-        dtype = self._ensemble.value.dtype
+    def oracle(self) -> tuple[Any, ...]:
+        """The arguments of the prediction kernel between ``X`` and ``out``."""
         if self.mask_dtype is not None:
-            return masks.predict_masks, (*self.encoder, *self.masks), dtype
-        words, roots, bits = self.nodes
+            return (*self.encoder, *self.masks)
         cells = self.cells
         slots = (cells.slot_start, cells.slot_table, cells.lut)
-        rest = (words, roots, bits, self.leaf_value, self.block)
-        return walk.predict_walk, (*self.encoder, *slots, *rest), dtype
+        return (*self.encoder, *slots, *self.nodes, self.leaf_value, self.block)
+
+    @cached_property
+    def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
+        """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
+        kernel = walk.predict_walk if self.mask_dtype is None else masks.predict_masks
+        return kernel, self.oracle, self._ensemble.value.dtype
 
     @cached_property
     def special_cells(self) -> list[tuple[int, int]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from treeopt.ensemble import Array
 
 LINKS = ("identity", "exp", "logistic", "square", "softplus")
@@ -40,25 +40,14 @@ class Link(NamedTuple):
 
     def __call__(self, total: Array) -> Array:
         """Turn an array of sums, in place, into predictions."""
-        if self.name != "identity":
-            _kernel(self.name)(total, total.dtype.type(self.slope))
-        if self.complement:
-            total[:] = total.dtype.type(1) - total
+        from treeopt.kernels import links
+
+        links.apply(*self.code(total.dtype), total)
         return total
+
+    def code(self, dtype: np.dtype[Any]) -> tuple[int, Any, bool]:
+        """Return the link as the kernels read it."""
+        return LINKS.index(self.name), dtype.type(self.slope), self.complement
 
 
 IDENTITY = Link()
-
-
-@cache
-def _kernel(name: str) -> Callable[..., None]:
-    """Return the compiled loop of a link."""
-    from treeopt.kernels import links
-
-    kernels = {
-        "exp": links.exp,
-        "logistic": links.logistic,
-        "square": links.square,
-        "softplus": links.softplus,
-    }
-    return kernels[name]

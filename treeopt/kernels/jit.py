@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +68,17 @@ def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         # Not public: where numba has it no more, its own rule holds, and a test says so.
         file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
         if file is not None:
-            file._source_stamp = _STAMP
+            file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
     result: Callable[..., Any] = compiled
     return result
 
 
-def _stamp() -> tuple[int, int]:
-    """Return the time of the last change, and the size, of all kernel sources together."""
-    files = [path.stat() for path in Path(__file__).parent.glob("*.py")]
+@cache
+def _stamp(folder: Path) -> tuple[int, int]:
+    """Return the time of the last change, and the size, of a folder's sources and the kernels'."""
+    folders = {folder, Path(__file__).parent}
+    files = [path.stat() for each in folders for path in each.glob("*.py")]
     return max(f.st_mtime_ns for f in files), sum(f.st_size for f in files)
-
-
-_STAMP = _stamp()
 
 
 @intrinsic

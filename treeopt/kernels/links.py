@@ -52,6 +52,22 @@ def softplus(total: Any, slope: Any) -> None:
 
 
 @kernel
+def apply(link: Any, slope: Any, complement: Any, total: Any) -> None:
+    """Turn sums into predictions; links count as in `treeopt.links.LINKS`."""
+    if link == 1:
+        exp(total, slope)
+    elif link == 2:
+        logistic(total, slope)
+    elif link == 3:
+        square(total, slope)
+    elif link == 4:
+        softplus(total, slope)
+    if complement:
+        for i in range(total.size):
+            total[i] = total.dtype.type(1) - total[i]
+
+
+@kernel
 def logit(score: Any) -> None:
     """Write where XGBoost's sum starts for a base score that is a probability."""
     one = np.float32(1)

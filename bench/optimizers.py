@@ -1,0 +1,339 @@
+"""The methods of the black-box benchmarks: one short function each, registered in `OPTIMIZERS`.
+
+Every method sees the same function through a `Counter`, which works in the unit cube, counts
+evaluations and ends the run after exactly the budget. Methods that stop before are started again
+with another seed; deterministic ones are left at that. A method that can evaluate many points at
+once may do so; every point counts. Settings are those of the libraries unless said otherwise.
+To add a method, write a function and register it.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from problems import Array, Problem
+
+SEEDS = 20
+SLOW_SEEDS = 5  # for methods that need several milliseconds per evaluation
+
+
+class Spent(Exception):
+    """The budget is spent."""
+
+
+class Counter:
+    """The function of a problem on the unit cube, with a budget; remembers values and CPU times."""
+
+    def __init__(self, problem: Problem, budget: int) -> None:
+        self.problem = problem
+        self.p = problem.p
+        self.budget = budget
+        self.nfev = 0
+        self.values = np.empty(budget)
+        self.times = np.empty(budget)
+        self._low = problem.bounds[:, 0]
+        self._width = problem.bounds[:, 1] - problem.bounds[:, 0]
+        self._start = time.process_time()
+
+    def one(self, u: Array, *_: Any) -> float:
+        """Return the value of one point."""
+        value = float(self.problem.fun((self._low + self._width * u)[None])[0])
+        n = self.nfev
+        self.values[n] = value
+        self.times[n] = time.process_time() - self._start
+        self.nfev = n + 1
+        if self.nfev == self.budget:
+            raise Spent
+        return value
+
+    def many(self, U: Array) -> Array:
+        """Return the values of the rows of a matrix."""
+        U = U[: self.budget - self.nfev]
+        values = self.problem.fun(self._low + self._width * U)
+        self.record(values)
+        if self.nfev == self.budget:
+            raise Spent
+        return values
+
+    def record(self, values: Array) -> None:
+        """Remember evaluations, in order."""
+        if self.nfev + len(values) > self.budget:
+            raise ValueError(f"{self.nfev + len(values)} evaluations of {self.budget}")
+        rows = slice(self.nfev, self.nfev + len(values))
+        self.values[rows] = values
+        self.times[rows] = time.process_time() - self._start
+        self.nfev = rows.stop
+
+    def after(self, budget: int) -> tuple[float, int, float]:
+        """Return the least of the first values, their number, and the CPU seconds they took."""
+        n = min(budget, self.nfev)
+        return float(self.values[:n].min()), n, float(self.times[n - 1])
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A method: ``function(counter, seed)`` minimises until `Spent` is raised, or returns before.
+
+    Where the behaviour depends on the budget (``per_budget``), every budget is a run of its own;
+    else the longest run answers for all.
+    """
+
+    name: str
+    function: Callable[[Counter, int], None]
+    deterministic: bool = False
+    per_budget: bool = False
+    max_budget: int | None = None
+    max_seeds: int = SEEDS
+
+    def seeds(self, wanted: int) -> range:
+        return range(1 if self.deterministic else min(wanted, self.max_seeds))
+
+    def runs(self, budgets: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the budgets that each run answers for."""
+        allowed = tuple(b for b in budgets if self.max_budget is None or b <= self.max_budget)
+        if self.per_budget:
+            return [(b,) for b in allowed]
+        return [allowed] if allowed else []
+
+    def minimise(self, problem: Problem, budget: int, seed: int) -> Counter:
+        f = Counter(problem, budget)
+        try:
+            for restart in count():
+                before = f.nfev
+                self.function(f, seed + 1000 * restart)
+                if self.deterministic or f.nfev in (before, budget):
+                    break
+        except Spent:
+            pass
+        return f
+
+
+OPTIMIZERS: dict[str, Optimizer] = {}
+"""Every method by its name, the fast ones first."""
+
+
+def register(name: str, **options: Any) -> Callable[[Any], Any]:
+    def add(function: Any) -> Any:
+        OPTIMIZERS[name] = Optimizer(name, function, **options)
+        return function
+
+    return add
+
+
+# treeopt -----------------------------------------------------------------------------------------
+
+
+def stepdirect(f: Counter, seed: int, settings: Any, uniform: bool = False) -> None:
+    """On a model the compiled loop, which takes its importances as weights, else the function."""
+    import treeopt
+
+    ensemble = f.problem.ensemble
+    result = treeopt.stepdirect(
+        f.problem.fun if ensemble is None else ensemble,
+        f.problem.bounds,
+        max_evals=f.budget,
+        weights=np.ones(f.p) if uniform else None,
+        settings=settings,
+        rng=seed,
+        **({"vectorized": True} if ensemble is None else {}),
+    )
+    f.record(result.values)
+
+
+@register("treeopt default", per_budget=True)
+def treeopt_default(f: Counter, seed: int) -> None:
+    from treeopt import StepDirectSettings
+
+    stepdirect(f, seed, StepDirectSettings())
+
+
+@register("treeopt default, no weights", per_budget=True)
+def treeopt_uniform(f: Counter, seed: int) -> None:
+    from treeopt import StepDirectSettings
+
+    stepdirect(f, seed, StepDirectSettings(), uniform=True)
+
+
+@register("StepDIRECT (treeopt, paper)", per_budget=True)
+def treeopt_paper(f: Counter, seed: int) -> None:
+    from treeopt import StepDirectSettings
+
+    stepdirect(f, seed, StepDirectSettings.paper())
+
+
+@register("StepDIRECT-0 (treeopt, paper)", deterministic=True, per_budget=True)
+def treeopt_paper_0(f: Counter, seed: int) -> None:
+    from treeopt import StepDirectSettings
+
+    stepdirect(f, seed, StepDirectSettings.paper(local_search=None))
+
+
+@register("DIRECT (treeopt)", deterministic=True, per_budget=True)
+def treeopt_direct(f: Counter, seed: int) -> None:
+    from treeopt import StepDirectSettings
+
+    stepdirect(f, seed, StepDirectSettings.direct())
+
+
+# Peers -------------------------------------------------------------------------------------------
+
+
+@register("random search")
+def random_search(f: Counter, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    while True:
+        f.many(rng.random((500, f.p)))
+
+
+def scipy_direct(f: Counter, locally_biased: bool) -> None:
+    """All tolerances off."""
+    from scipy.optimize import direct
+
+    limits = {"maxfun": 2 * f.budget, "maxiter": f.budget, "vol_tol": 0, "len_tol": 0}
+    direct(f.one, [(0, 1)] * f.p, locally_biased=locally_biased, **limits)
+
+
+@register("scipy DIRECT", deterministic=True)
+def scipy_direct_global(f: Counter, seed: int) -> None:
+    scipy_direct(f, locally_biased=False)
+
+
+@register("scipy DIRECT_L", deterministic=True)
+def scipy_direct_local(f: Counter, seed: int) -> None:
+    scipy_direct(f, locally_biased=True)
+
+
+def run_nlopt(f: Counter, seed: int, algorithm: str) -> None:
+    """From the middle of the cube, where the algorithm wants a first point."""
+    import nlopt
+
+    nlopt.srand(seed + 1)
+    optimizer = nlopt.opt(getattr(nlopt, algorithm), f.p)
+    optimizer.set_min_objective(f.one)
+    optimizer.set_lower_bounds(np.zeros(f.p))
+    optimizer.set_upper_bounds(np.ones(f.p))
+    optimizer.optimize(np.full(f.p, 0.5))
+
+
+@register("nlopt GN_DIRECT", deterministic=True)
+def nlopt_direct(f: Counter, seed: int) -> None:
+    run_nlopt(f, seed, "GN_DIRECT")
+
+
+@register("nlopt GN_DIRECT_L", deterministic=True)
+def nlopt_direct_l(f: Counter, seed: int) -> None:
+    run_nlopt(f, seed, "GN_DIRECT_L")
+
+
+@register("(1+1)")
+def one_plus_one(f: Counter, seed: int) -> None:
+    """Resample each coordinate with probability 1/p, but at least one; move unless it is worse."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(f.p)
+    best = f.one(x)
+    while True:
+        chosen = rng.random((1000, f.p)) < 1 / f.p
+        chosen[np.arange(1000), rng.integers(f.p, size=1000)] |= ~chosen.any(axis=1)
+        for mask, new in zip(chosen, rng.random((1000, f.p)), strict=True):
+            y = np.where(mask, new, x)
+            value = f.one(y)
+            if value <= best:
+                x, best = y, value
+
+
+@register("differential evolution (scipy)")
+def differential_evolution(f: Counter, seed: int) -> None:
+    """Without the final polish by gradients, which are zero here."""
+    from scipy.optimize import differential_evolution
+
+    options = {"polish": False, "vectorized": True, "updating": "deferred"}
+    differential_evolution(lambda X: f.many(X.T), [(0, 1)] * f.p, rng=seed, **options)
+
+
+@register("PSO (pyswarms)")
+def pso(f: Counter, seed: int) -> None:
+    np.random.seed(seed)  # noqa: NPY002 (its only source of randomness)
+    options = {"w": 0.5, "c1": 0.3, "c2": 0.9}
+    with mock.patch("logging.config.dictConfig"):  # else a log file in the current directory
+        from pyswarms.single import GlobalBestPSO
+
+        swarm = GlobalBestPSO(20, f.p, options, bounds=(np.zeros(f.p), np.ones(f.p)))
+    swarm.optimize(f.many, f.budget // 20 + 1, verbose=False)
+
+
+@register("nlopt CRS2")
+def nlopt_crs2(f: Counter, seed: int) -> None:
+    run_nlopt(f, seed, "GN_CRS2_LM")
+
+
+@register("nlopt ESCH")
+def nlopt_esch(f: Counter, seed: int) -> None:
+    run_nlopt(f, seed, "GN_ESCH")
+
+
+@register("dual annealing (scipy)")
+def dual_annealing(f: Counter, seed: int) -> None:
+    from scipy.optimize import dual_annealing
+
+    dual_annealing(f.one, [(0, 1)] * f.p, rng=seed)
+
+
+@register("CMA-ES (cma)")
+def cma_es(f: Counter, seed: int) -> None:
+    """From the middle; restarts from random points, each with twice the population (IPOP)."""
+    import cma
+
+    rng = np.random.default_rng(seed)
+    start, options = np.full(f.p, 0.5), {"bounds": [0, 1], "verbose": -9}
+    for restart in count():
+        options["seed"] = 1 + seed + 1000 * restart  # 0 would mean the clock
+        strategy = cma.CMAEvolutionStrategy(start, 0.3, options)
+        while not strategy.stop():
+            points = strategy.ask()
+            strategy.tell(points, list(f.many(np.array(points))))
+        start = rng.random(f.p)
+        options["popsize"] = 2 * strategy.popsize
+
+
+def run_nevergrad(f: Counter, seed: int, name: str) -> None:
+    import nevergrad
+
+    # NumPy 2.4 refuses float(array of one value), on which nevergrad 1.0.12 relies.
+    nevergrad.optimization.metamodel.float = lambda value: np.asarray(value).item()
+    cube = nevergrad.p.Array(shape=(f.p,), lower=0.0, upper=1.0)
+    cube.random_state.seed(seed)
+    optimizer = nevergrad.optimizers.registry[name](cube, budget=f.budget)
+    with warnings.catch_warnings(action="ignore"):  # of its parts, about flat functions
+        while True:
+            candidate = optimizer.ask()
+            optimizer.tell(candidate, f.one(candidate.value))
+
+
+@register("TwoPointsDE (nevergrad)", max_seeds=SLOW_SEEDS)
+def two_points_de(f: Counter, seed: int) -> None:
+    """Its code does not look at the budget."""
+    run_nevergrad(f, seed, "TwoPointsDE")
+
+
+@register("TPE (optuna)", max_budget=500, max_seeds=SLOW_SEEDS)
+def tpe(f: Counter, seed: int) -> None:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    while True:
+        trial = study.ask()
+        point = np.array([trial.suggest_float(f"x{j}", 0, 1) for j in range(f.p)])
+        study.tell(trial, f.one(point))
+
+
+@register("NGOpt (nevergrad)", per_budget=True, max_seeds=SLOW_SEEDS)
+def ngopt(f: Counter, seed: int) -> None:
+    run_nevergrad(f, seed, "NGOpt")
