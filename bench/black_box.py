@@ -16,24 +16,20 @@ import argparse
 import csv
 import datetime
 import json
-import os
-import platform
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from black_box_report import report
+from machine import machine, versions
 from optimizers import OPTIMIZERS, SEEDS
 from problems import PROBLEMS, Problem, load
-
-import treeopt
 
 COLUMNS = ("problem", "p", "method", "budget", "seed", "value", "nfev", "seconds")
 KEY = ("problem", "method", "budget", "seed")
@@ -175,29 +171,6 @@ def measure(path: Path, options: argparse.Namespace) -> None:
         print(f"{method} did not run: {missing}", file=sys.stderr)
 
 
-def machine() -> str:
-    """Return the processor's name and the number of cores."""
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text().splitlines()
-        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
-    return (
-        f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    )
-
-
-def versions() -> str:
-    """Return the version of every package that has a part in the numbers."""
-    found = [f"treeopt {treeopt.__version__}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"{package} (not installed)")
-    return ", ".join(found)
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="four problems, three seeds")
@@ -233,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.report:
         if options.redo:
             forget(path, options)
-        facts = {"machine": machine(), "versions": versions()}
+        facts = {"machine": machine(), "versions": versions(PACKAGES)}
         facts["date"] = datetime.date.today().isoformat()
         about.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         measure(path, options)

@@ -18,14 +18,12 @@ import argparse
 import csv
 import datetime
 import os
-import platform
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +32,8 @@ from engines import ENGINES, Array, Engine, Lleaves, Model, Own, Treeopt, Unavai
 from evaluator_moves import measure_moves
 from evaluator_report import report
 from evaluator_startup import measure_import, measure_startup
+from machine import machine, versions
 from threadpoolctl import threadpool_limits
-
-import treeopt
 
 SEED = 0
 TOLERANCE = 1e-4  # allowed difference, in parts of max(1, |prediction|)
@@ -348,29 +345,6 @@ def measure_model(name: str, options: argparse.Namespace, log: Log) -> tuple[lis
     return predictions, moves, startup
 
 
-def machine() -> str:
-    """Return the processor's name and the number of cores."""
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text().splitlines()
-        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
-    return (
-        f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    )
-
-
-def versions() -> str:
-    """Return the version of every package that has a part in the numbers."""
-    found = [f"treeopt {treeopt.__version__}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"{package} (not installed)")
-    return ", ".join([*found, f"lleaves {Lleaves.version or '(not used)'}"])
-
-
 def write_csv(path: Path, rows: list[Row], about: Row) -> None:
     columns = list(dict.fromkeys(column for row in rows for column in row)) + list(about)
     unfinished = path.with_suffix(".tmp")
@@ -414,7 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     startup.append({"model": "", "import_cpu_seconds": measure_import()})
     about = {
-        "versions": versions(),
+        "versions": f"{versions(PACKAGES)}, lleaves {Lleaves.version or '(not used)'}",
         "machine": machine(),
         "seed": SEED,
         "date": datetime.date.today().isoformat(),

@@ -21,7 +21,7 @@ import numpy as np
 from problems import Array, Problem
 
 SEEDS = 20
-SLOW_SEEDS = 5  # for methods that need several milliseconds per evaluation
+SLOW_SEEDS = 3  # for methods that need several milliseconds per evaluation
 
 
 class Spent(Exception):

@@ -461,7 +461,7 @@ def test_samples_become_dense(name, flat):
         return
     f = (lambda U: np.zeros(len(U))) if flat else stepwise(5, 2)
     largest = []
-    for n in (300, 3000):
+    for n in (300, 6000):
         *_, (state, _) = moments(PRESETS[name], [0.9, 0.1], f, n)
         largest.append(state.rect["radius"][: state.counter[s.RECTANGLES]].max())
     assert largest[1] < 0.2 and largest[1] < 0.6 * largest[0]

@@ -97,8 +97,8 @@ def improvements(values: Array, ends: list[tuple[int, float]]) -> Any:
     ``values`` are NaN where an evaluation failed; ``ends`` tells the time at some numbers of
     evaluations, the last one included.
     """
-    least = np.fmin.accumulate(values) if values.size else values
-    before = np.concatenate([[np.nan], least[:-1]])
+    least = np.fmin.accumulate(values)
+    before = np.append(np.nan, least)[:-1]
     at = np.flatnonzero((least < before) | (np.isnan(before) & ~np.isnan(least)))
     history = np.empty(at.size, HISTORY)
     history["nfev"] = at + 1

@@ -11,7 +11,6 @@ import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,6 +168,11 @@ class MapCaller(Caller):
                     f"workers returned {received} results for {len(X)} points. Pass a function "
                     "like map, which returns one for each, in order."
                 )
+        except InputError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise Stopped(Status.STOPPED, f"the workers failed with {why}") from error
         finally:
             self.made = self.made_of(len(X), max(received, guarded.calls))
 
@@ -188,6 +192,8 @@ class PoolCaller(MapCaller):
                 f"workers is {n}, but fun cannot be sent to another process ({error}). Define it "
                 "at the top of a module, or pass workers=ThreadPoolExecutor().map."
             ) from None
+        from concurrent.futures import ProcessPoolExecutor
+
         self.pool = ProcessPoolExecutor(n)
         super().__init__(fun, clock, self.pool.map)
 
