@@ -8,13 +8,14 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench-evaluator
+.PHONY: help demo test lint bench-evaluator bench-black-box
 
 help:
 	@echo "make demo             run the demonstration"
 	@echo "make test             run the tests"
 	@echo "make lint             ruff check, ruff format --check, mypy --strict"
 	@echo "make bench-evaluator  the short form of the evaluator benchmark"
+	@echo "make bench-black-box  the short form of the black-box benchmark"
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/treeopt demo
@@ -29,6 +30,9 @@ lint: $(VENV)/.stamp-test
 
 bench-evaluator: $(VENV)/.stamp-bench
 	$(BIN)/python bench/evaluator.py --quick
+
+bench-black-box: $(VENV)/.stamp-bench
+	$(BIN)/python bench/black_box.py --quick
 
 # One stamp per set of extras.
 $(VENV)/.stamp-demo: EXTRAS := xgboost,lightgbm
