@@ -93,7 +93,7 @@ def test_wrong_arguments(wrong, parts):
     [
         *(
             (name, value)
-            for name in ("delta", "rounds", "sigma_min", "delta_min")
+            for name in ("delta", "t_max_per_axis", "sigma_min", "delta_min")
             for value in (0, -1)
         ),
         ("delta_max", np.nan),

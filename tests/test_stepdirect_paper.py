@@ -108,7 +108,7 @@ def test_constants_are_those_of_the_paper():
     c = paper()
     assert (c.neighbourhood, c.sigma_min, c.epsilon) == (2, 1e-8, 1e-4)
     assert (c.delta, c.delta_min, c.delta_max, c.tau) == (1, 0.001, 2.5, 1.5)
-    assert (c.n_directions, c.rounds, c.local_search) == (5, 1.5, "coordinates")
+    assert (c.n_directions, c.t_max_per_axis, c.local_search) == (5, 1.5, "coordinates")
     assert (c.ties, c.sides, c.weight_floor, c.refine) == ("all", "one", 0, 0)
     assert (c.epsilon_scale, c.search_region, c.grow_on_tie) == ("median", "rectangle", False)
     assert c.rules_for(np.full(10, 0.1), 1).t_max == 15

@@ -78,16 +78,17 @@ def _as_numbers(values: Any, name: str) -> Array:
 def _from_mapping(bounds: Mapping[Any, Any], ensemble: Ensemble | None) -> Array:
     if ensemble is None:
         raise InputError("bounds is a mapping, but fun is no model. Pass a sequence of pairs.")
-    pairs = np.full((ensemble.n_features, 2), np.nan)
+    pairs = np.empty((ensemble.n_features, 2))
+    given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
         ends = _as_numbers(pair, f"bounds[{feature!r}]")
         if ends.shape != (2,):
             raise InputError(f"bounds[{feature!r}] is {pair!r}. Pass a pair (low, high).")
         column = ensemble.feature_index(feature)
-        if not np.isnan(pairs[column]).all():
+        if given[column]:
             raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")
-        pairs[column] = ends
-    missing = np.flatnonzero(np.isnan(pairs).all(axis=1))
+        pairs[column], given[column] = ends, True
+    missing = np.flatnonzero(~given)
     if missing.size:
         raise InputError(
             f"bounds has no pair for {_label(int(missing[0]), ensemble)}. "

@@ -13,6 +13,7 @@ import numpy as np
 
 from treeopt.kernels.jit import kernel
 
+IDENTITY, EXP, LOGISTIC, SQUARE, SOFTPLUS = range(5)  # as in treeopt.links.LINKS
 LARGEST = np.float32(88.7)  # XGBoost's limit, so that exp does not overflow
 TINY = np.float32(1e-16)  # and its guard against division by zero
 CLOSEST = np.float32(1e-6)  # it keeps a base score so far from 0 and 1
@@ -54,13 +55,13 @@ def softplus(total: Any, slope: Any) -> None:
 @kernel
 def apply(link: Any, slope: Any, complement: Any, total: Any) -> None:
     """Turn sums into predictions; links count as in `treeopt.links.LINKS`."""
-    if link == 1:
+    if link == EXP:
         exp(total, slope)
-    elif link == 2:
+    elif link == LOGISTIC:
         logistic(total, slope)
-    elif link == 3:
+    elif link == SQUARE:
         square(total, slope)
-    elif link == 4:
+    elif link == SOFTPLUS:
         softplus(total, slope)
     if complement:
         for i in range(total.size):

@@ -2,6 +2,11 @@
 
 So the same compiled code serves a Python function, which is called between two steps, and a
 compiled ensemble, which is evaluated without leaving the loop.
+
+Choice: m is compared with m_max at every evaluation, not once per iteration, so that it is never
+exceeded; local searches count.
+Choice: the local searches of all rectangles in S come first, side by side, then all their
+divisions, in one batch. They do not depend on one another.
 """
 
 from __future__ import annotations

@@ -37,6 +37,14 @@ def next_points(state: Any, rules: Any, box: Any, budget: Any) -> Any:
     return points_of(state.u[first : first + n], box[0], box[1], box[2])
 
 
+@inlined
+def note_values(out: Any, link: Any, state: Any) -> Any:
+    """Record predictions; return how many evaluations are made by now."""
+    links.apply(link[0], link[1], link[2], out)
+    record(out, state.counter, state.sample)
+    return state.counter[EVALUATED] + out.size
+
+
 @kernel
 def run_masks(
     state: Any, rules: Any, box: Any, oracle: Any, link: Any, budget: Any, pause: Any
@@ -50,9 +58,7 @@ def run_masks(
         out = np.empty(X.shape[0], oracle[-1].dtype)
         if out.size > 0:
             predict_masks(X, *oracle, out)
-        links.apply(link[0], link[1], link[2], out)
-        record(out, state.counter, state.sample)
-        n = state.counter[EVALUATED] + out.size
+        n = note_values(out, link, state)
         if n >= pause or out.size == 0:
             return n
 
@@ -67,8 +73,6 @@ def run_walk(
         out = np.empty(X.shape[0], oracle[-2].dtype)
         if out.size > 0:
             predict_walk(X, *oracle, out)
-        links.apply(link[0], link[1], link[2], out)
-        record(out, state.counter, state.sample)
-        n = state.counter[EVALUATED] + out.size
+        n = note_values(out, link, state)
         if n >= pause or out.size == 0:
             return n

@@ -14,11 +14,14 @@ from treeopt.stepdirect.state import EVALUATED, JOBS, MAX_LEVEL, SELECTED, THIRD
 
 @kernel
 def split_axis(level: Any, weight: Any) -> Any:
-    """Return the coordinate with the largest v_i = w_i l_i, the first of several."""
-    best, axis = 0.0, 0
+    """Return the coordinate with the largest v_i = w_i l_i.
+
+    Choice: of several, the first. The paper divides one coordinate.
+    """
+    best, axis = -1.0, -1
     for i in range(level.size):
         v = weight[i] * THIRD[level[i]]
-        if level[i] < MAX_LEVEL and v > best:
+        if weight[i] > 0.0 and level[i] < MAX_LEVEL and v > best:
             best, axis = v, i
     return axis
 

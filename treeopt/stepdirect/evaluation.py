@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,21 +35,57 @@ class Stopped(Exception):
         self.message = message
 
 
-class Clock:
-    """Tells how long a search has been running, and stops it when its time is over."""
+class Limits:
+    """What ends a search from outside: its time limit, and Ctrl-C.
 
-    def __init__(self, limit: float | None) -> None:
+    While it is entered, Ctrl-C interrupts only the user's own code; between two evaluations it is
+    noted, so that no evaluation is lost or counted twice.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.begin = self.end = time.perf_counter()
+        self.running = self.inside = self.interrupted = False
+        self.handler: Any = None
+
+    def __enter__(self) -> Limits:
         self.begin = time.perf_counter()
-        self.limit = limit
+        self.running = True
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self.handler = signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.handler is not None:
+            signal.signal(signal.SIGINT, self.handler)
+        self.end = time.perf_counter()
+        self.running = False
+
+    def _on_interrupt(self, *_: object) -> None:
+        if self.inside:
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Run code of the user: Ctrl-C takes effect at once."""
+        self.inside = True
+        try:
+            yield
+        finally:
+            self.inside = False
 
     def time(self) -> float:
         """Return the seconds since the search began."""
-        return time.perf_counter() - self.begin
+        return (time.perf_counter() if self.running else self.end) - self.begin
 
     def check(self) -> None:
-        """Stop the search if the time is over."""
-        if self.limit is not None and self.time() >= self.limit:
-            message = f"the time limit of {self.limit:g} s is reached"
+        """Stop the search if its time is over or Ctrl-C was pressed."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if self.seconds is not None and self.time() >= self.seconds:
+            message = f"the time limit of {self.seconds:g} s is reached"
             raise Stopped(Status.TIME_LIMIT, message)
 
 
@@ -58,11 +98,11 @@ class Guarded:
 
     def __init__(self, fun: Callable[[Array], Any]) -> None:
         self.fun = fun
-        self.calls = 0  # in this process
+        self.calls: list[None] = []  # one entry for each call in this process
 
     def __call__(self, x: Array) -> tuple[float, str | None]:
         """Evaluate one point."""
-        self.calls += 1
+        self.calls.append(None)
         try:
             value = np.asarray(self.fun(x))
             if value.size != 1 or value.dtype == object:
@@ -73,7 +113,7 @@ class Guarded:
 
 
 class Caller:
-    """Evaluates batches of points, and remembers how far it came if it is interrupted.
+    """Evaluates batches of points one by one, and remembers how far it came if interrupted.
 
     Attributes
     ----------
@@ -85,39 +125,41 @@ class Caller:
         The first exception of the function.
     """
 
-    def __init__(self, fun: Callable[..., Any], clock: Clock) -> None:
+    at_once = 1
+    """So many points are evaluated between two looks at the limits."""
+
+    def __init__(self, fun: Callable[..., Any], limits: Limits) -> None:
         self.fun = fun
-        self.clock = clock
+        self.limits = limits
         self.values = np.empty(0)
         self.made = 0
         self.error: str | None = None
 
     def __call__(self, X: Array) -> None:
         """Evaluate the rows of ``X``."""
-        self.values = np.full(len(X), np.nan)
         self.made = 0
-        self.evaluate(X)
+        self.values = np.full(len(X), np.nan)
+        for first in range(0, len(X), self.at_once):
+            if first:
+                self.limits.check()
+            errors = self.evaluate(first, X[first : first + self.at_once].copy())
+            for x, error in zip(X[first:], errors, strict=False):
+                if error is not None and self.error is None:
+                    self.error = error
+                    warnings.warn(
+                        f"fun failed at {x.tolist()} with {error}. Failed evaluations are counted, "
+                        "and the search goes on.",
+                        RuntimeWarning,
+                        stacklevel=_stack_depth(),
+                    )
 
-    def evaluate(self, X: Array) -> None:
-        """Fill `values` point by point."""
+    def evaluate(self, first: int, X: Array) -> list[str | None]:
+        """Fill `values` from ``first`` on; return what went wrong at the points."""
         guarded = Guarded(self.fun)
-        for k, x in enumerate(X):
-            if k > 0:
-                self.clock.check()
-            self.made = k + 1
-            self.values[k], error = guarded(x.copy())
-            self.note(error, x)
-
-    def note(self, error: str | None, x: Array) -> None:
-        """Keep the first exception and warn of it."""
-        if error is not None and self.error is None:
-            self.error = error
-            warnings.warn(
-                f"fun failed at {x.tolist()} with {error}. Failed evaluations are counted, and "
-                "the search goes on.",
-                RuntimeWarning,
-                stacklevel=_stack_depth(),
-            )
+        with self.limits.interruptible():
+            self.made = first + 1
+            self.values[first], error = guarded(X[0])
+        return [error]
 
     def __enter__(self) -> Caller:
         return self
@@ -129,62 +171,68 @@ class Caller:
 class VectorizedCaller(Caller):
     """Gives the function a whole batch, one point per row."""
 
-    def evaluate(self, X: Array) -> None:
+    at_once = 1024
+
+    def evaluate(self, first: int, X: Array) -> list[str | None]:
         """Fill `values` with what the function returns for the matrix."""
-        self.made = len(X)
+        n = len(X)
         try:
-            values = np.asarray(self.fun(X.copy()), np.float64)
-            if values.shape != (len(X),):
+            with self.limits.interruptible():
+                self.made = first + n
+                values = np.asarray(self.fun(X), np.float64)
+            if values.shape != (n,):
                 raise InputError(
-                    f"fun returned an array of shape {values.shape} for {len(X)} points. With "
+                    f"fun returned an array of shape {values.shape} for {n} points. With "
                     "vectorized=True it gets one point per row; return one value for each."
                 )
-            self.values[:] = values
+            self.values[first : first + n] = values
         except Exception as error:
-            self.note(f"{type(error).__name__}: {error}", X[0])
+            return [f"{type(error).__name__}: {error}"]
+        return []
 
 
 class MapCaller(Caller):
     """Gives the points of a batch to a function like ``map``."""
 
     def __init__(
-        self, fun: Callable[..., Any], clock: Clock, map_like: Callable[..., Iterable[Any]]
+        self,
+        fun: Callable[..., Any],
+        limits: Limits,
+        map_like: Callable[..., Iterable[Any]],
+        n_workers: int,
     ) -> None:
-        super().__init__(fun, clock)
+        super().__init__(fun, limits)
         self.map_like = map_like
+        self.at_once = 16 * n_workers
 
-    def evaluate(self, X: Array) -> None:
+    def evaluate(self, first: int, X: Array) -> list[str | None]:
         """Fill `values` with the results, which must come in the order of the points."""
-        guarded = Guarded(self.fun)
-        received = 0
+        guarded, n = Guarded(self.fun), len(X)
+        results: list[tuple[float, str | None]] = []
         try:
-            for value, error in self.map_like(guarded, list(X.copy())):
-                received += 1
-                if received <= len(X):
-                    self.values[received - 1] = value
-                    self.note(error, X[received - 1])
-            if received != len(X):
-                raise InputError(
-                    f"workers returned {received} results for {len(X)} points. Pass a function "
-                    "like map, which returns one for each, in order."
-                )
-        except InputError:
-            raise
+            with self.limits.interruptible():
+                for result in self.map_like(guarded, list(X)):
+                    results.append(result)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise Stopped(Status.STOPPED, f"the workers failed with {why}") from error
         finally:
-            self.made = self.made_of(len(X), max(received, guarded.calls))
-
-    def made_of(self, asked: int, seen: int) -> int:
-        """Return how many evaluations were begun, of which so many are seen in this process."""
-        return min(asked, seen)
+            # What other processes have begun cannot be told: then all count.
+            self.made = first + min(len(guarded.calls) or n, n)
+            for k, (value, _) in enumerate(results[:n]):
+                self.values[first + k] = value
+        if len(results) != n:
+            raise InputError(
+                f"workers returned {len(results)} results for {n} points. Pass a function like "
+                "map, which returns one for each, in order."
+            )
+        return [error for _, error in results]
 
 
 class PoolCaller(MapCaller):
     """Gives the points of a batch to other processes."""
 
-    def __init__(self, fun: Callable[..., Any], clock: Clock, n: int) -> None:
+    def __init__(self, fun: Callable[..., Any], limits: Limits, n: int) -> None:
         try:
             pickle.dumps(fun)
         except Exception as error:
@@ -195,38 +243,33 @@ class PoolCaller(MapCaller):
         from concurrent.futures import ProcessPoolExecutor
 
         self.pool = ProcessPoolExecutor(n)
-        super().__init__(fun, clock, self.pool.map)
-
-    def made_of(self, asked: int, seen: int) -> int:
-        """Return all of them: what other processes have begun cannot be told."""
-        return asked
+        super().__init__(fun, limits, self.pool.map, n)
 
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(cancel_futures=True)
 
 
 def make_caller(
-    fun: Callable[..., Any], clock: Clock, vectorized: bool, workers: Any
+    fun: Callable[..., Any], limits: Limits, vectorized: bool, workers: Any
 ) -> tuple[Caller, int]:
     """Return the way to call ``fun``, and how many points at a time it can use."""
     if callable(workers):
         if vectorized:
             raise InputError("vectorized is True and workers a function: pass one of the two.")
-        return MapCaller(fun, clock, workers), os.cpu_count() or 1
+        n = os.cpu_count() or 1
+        return MapCaller(fun, limits, workers, n), n
     if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers == 0:
         raise InputError(f"workers is {workers!r}. Pass a number, -1 for all, or a map function.")
     n = int(workers) if workers > 0 else (os.cpu_count() or 1)
     if n > 1 and vectorized:
         raise InputError(f"vectorized is True and workers is {workers}: pass one of the two.")
     if vectorized:
-        return VectorizedCaller(fun, clock), 1
-    return (PoolCaller(fun, clock, n), n) if n > 1 else (Caller(fun, clock), 1)
+        return VectorizedCaller(fun, limits), 1
+    return (PoolCaller(fun, limits, n), n) if n > 1 else (Caller(fun, limits), 1)
 
 
 def _stack_depth() -> int:
     """Return the stack level of the first frame outside treeopt, for warnings."""
-    import sys
-
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("treeopt."):
         frame = frame.f_back

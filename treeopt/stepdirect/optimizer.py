@@ -9,21 +9,14 @@ import numpy as np
 
 from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError
-from treeopt.result import Progress, SearchResult, Status, improvements
+from treeopt.result import Progress, SearchResult
 from treeopt.space import Box, read_bounds
-from treeopt.stepdirect.evaluation import Caller, Clock, Stopped, VectorizedCaller, make_caller
-from treeopt.stepdirect.rules import Rules
+from treeopt.stepdirect.evaluation import Limits, make_caller
+from treeopt.stepdirect.search import Search
 from treeopt.stepdirect.settings import StepDirectSettings
-from treeopt.stepdirect.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
-
-SLICE = 0.02
-"""Seconds that a compiled run goes on before signals, limits and the callback are looked at."""
-
-FIRST_SLICE = 256
-"""Evaluations of the first slice; later ones go by the time that it took."""
 
 
 def stepdirect(
@@ -58,21 +51,25 @@ def stepdirect(
     weights : array-like of shape (p,)
         Relative importance w of the coordinates: those with more are divided and moved more often.
         By default an ensemble's importances, otherwise uniform. Fixed coordinates do not count; if
-        all others are zero they are uniform.
+        all others are zero they are uniform. `StepDirectSettings.direct()` has no use for them.
     settings : StepDirectSettings
         How to search; `StepDirectSettings.paper()` is the published algorithm.
     rng : int or numpy.random.Generator
-        Seed. The same seed gives the same points.
+        Seed. The same seed gives the same points, for the same ``settings.batch``.
     callback : callable
         Called after every batch of evaluations with a `Progress`: ``x``, ``fun``, ``nfev``,
         ``nfailed``, ``nit`` and ``time``. If it raises StopIteration the search ends.
     vectorized : bool
-        Whether ``fun`` takes a matrix of points, one per row, and returns their values.
+        Whether ``fun`` takes a matrix of points, one per row, and returns their values. The default
+        asks for one point at a time unless ``settings.batch`` is more.
     workers : int or map-like callable
         Number of processes that evaluate a batch (-1: one per processor), or a function to use like
-        ``map``. Batches of the refinement are then as large; other batches are larger anyway.
+        ``map``. Unless ``settings.batch`` tells, the default then asks for as many points at a time
+        as there are workers (map-like: processors), so that the points depend on their number.
     time_limit : float
-        Seconds after which the search ends; a call of ``fun`` is not cut short.
+        Seconds after which the search ends; a call of ``fun`` is not cut short, nor is a step of
+        the search, which takes long only where σ is computed for many rectangles. The compilation
+        of the kernels, at the first call of all, does not count.
 
     Returns
     -------
@@ -85,6 +82,10 @@ def stepdirect(
     An evaluation fails if ``fun`` raises an exception or returns NaN or an infinity. It counts
     towards ``max_evals`` and is never the result; to choose rectangles it counts as the worst value
     seen. The first exception is shown as a warning.
+
+    To maximise, minimise the negative: ``lambda X: -ensemble.predict(X)`` with ``vectorized=True``.
+    A feature with categories is searched as the numbers that stand for them;
+    ``ensemble.categories`` tells which number is which category.
 
     Examples
     --------
@@ -118,13 +119,14 @@ def stepdirect(
     if weights is None and ensemble is not None:
         weights = ensemble.importances
     weight = settings.weights_for(read_weights(weights, box))
-    search = Search(box, weight, settings, seed, int(max_evals), time_limit, callback)
+    limits = Limits(time_limit)
+    search = Search(box, weight, settings, seed, int(max_evals), limits, callback)
     if ensemble is not None:
         if workers != 1:
             raise InputError(f"workers is {workers!r}, but an Ensemble needs none. Leave it out.")
         search.on_ensemble(ensemble)
         return search.result()
-    caller, n_workers = make_caller(cast(Any, fun), search.clock, vectorized, workers)
+    caller, n_workers = make_caller(cast(Any, fun), limits, vectorized, workers)
     with caller:
         search.on_function(caller, n_workers)
     return search.result(caller.error)
@@ -147,161 +149,3 @@ def read_weights(weights: Any, box: Box) -> Array:
             f"weights[{bad[0]}] is {array[bad[0]]}. Pass finite numbers of at least 0."
         )
     return array[box.free]
-
-
-class Search:
-    """One run: its state, its limits, and why it ended."""
-
-    def __init__(
-        self,
-        box: Box,
-        weight: Array,
-        settings: StepDirectSettings,
-        seed: int,
-        max_evals: int,
-        time_limit: float | None,
-        callback: Callable[[Progress], Any] | None,
-    ) -> None:
-        self.clock = Clock(time_limit)
-        self.box, self.free, self.weight, self.settings = box, box.free, weight, settings
-        self.max_evals, self.callback = max_evals, callback
-        self.state = new_state(weight, seed)
-        self.nfev = 0
-        self.ends: list[tuple[int, float]] = []
-        self.status = Status.EVAL_LIMIT
-        self.message = f"all {max_evals} evaluations are used up"
-
-    def on_function(self, caller: Caller, n_workers: int) -> None:
-        """Run on a Python function."""
-        from treeopt.stepdirect.algorithm import advance, record
-
-        rules = self.rules(n_workers)
-
-        def step() -> None:
-            if self.nfev:
-                self.clock.check()
-            n = int(advance(self.state, rules)) if self.free.size else 1 - self.nfev
-            if n <= 0:
-                self.make_room(-n)
-                return
-            n = min(n, self.max_evals - self.nfev)
-            try:
-                caller(self.points(self.nfev, self.nfev + n))
-            finally:
-                values = caller.values[: caller.made]
-                record(values, self.state.counter, self.state.sample)
-                self.count(self.nfev + values.size)
-            self.report()
-
-        self.repeat(step)
-
-    def on_ensemble(self, ensemble: Ensemble) -> None:
-        """Run on a compiled ensemble, slice by slice."""
-        from treeopt.stepdirect.compiled import run_masks, run_walk
-
-        if not self.free.size:
-            caller = VectorizedCaller(ensemble.predict, self.clock)
-            return self.on_function(caller, 1)
-        ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
-        rules = self.rules(1)
-        oracle = ensemble.compiled.oracle
-        run = run_walk if ensemble.compiled.mask_dtype is None else run_masks
-        link = ensemble.link.code(ensemble.value.dtype)
-        box = (self.free, *self.box)
-        size = FIRST_SLICE
-
-        def step() -> None:
-            nonlocal size
-            if self.nfev:
-                self.clock.check()
-            ahead = size if self.callback is None else 1
-            pause = min(self.nfev + ahead, self.max_evals)
-            begin, before = self.clock.time(), self.nfev
-            n = int(run(self.state, rules, box, oracle, link, self.max_evals, pause))
-            if n > before:
-                self.count(n)
-                self.report()
-            if self.state.counter[ANSWER] <= 0:
-                self.make_room(-int(self.state.counter[ANSWER]))
-            rate = (n - before) / (self.clock.time() - begin)
-            size = int(min(max(rate * SLICE, 1), 2 * size))
-
-        self.repeat(step)
-
-    def rules(self, batch: int) -> Rules:
-        """Return the settings as the kernels read them."""
-        rules = self.settings.rules_for(self.weight, batch)
-        return rules._replace(batch=min(rules.batch, self.max_evals))
-
-    def repeat(self, step: Callable[[], None]) -> None:
-        """Take steps until the evaluations are used up or something stops them."""
-        try:
-            while self.nfev < self.max_evals:
-                step()
-        except Stopped as stop:
-            self.status, self.message = stop.status, stop.message
-        except KeyboardInterrupt:
-            self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
-
-    def make_room(self, room: int) -> None:
-        """Grow the state for so many samples; if 0 there is nothing left to do."""
-        if room == 0:
-            what = "no rectangle can be divided any more" if self.free.size else _NO_CHOICE
-            raise Stopped(Status.EXHAUSTED, what)
-        self.state = grown(self.state, room)
-
-    def count(self, nfev: int) -> None:
-        """Note that so many evaluations are made by now."""
-        self.nfev = nfev
-        self.ends.append((nfev, self.clock.time()))
-
-    def points(self, first: int, last: int) -> Array:
-        """Return samples of the unit cube as points of the box."""
-        from treeopt.stepdirect.compiled import points_of
-
-        points: Array = points_of(self.state.u[first:last], self.free, *self.box)
-        return points
-
-    def progress(self) -> Progress:
-        """Return where the search stands."""
-        best = int(self.state.counter[BEST])
-        found = best != NONE
-        return Progress(
-            x=self.points(best, best + 1)[0] if found else self.box.lower * np.nan,
-            fun=float(self.state.sample["f"][best]) if found else np.nan,
-            nfev=self.nfev,
-            nfailed=int(self.state.counter[FAILED]),
-            nit=int(self.state.counter[ITERATION]),
-            time=self.clock.time(),
-        )
-
-    def report(self) -> None:
-        """Tell the callback, if there is one."""
-        if self.callback is not None:
-            try:
-                self.callback(self.progress())
-            except StopIteration as stop:
-                why = f": {stop}" if str(stop) else ""
-                raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
-
-    def result(self, error: str | None = None) -> SearchResult:
-        """Return the result; ``error`` is the first exception of the function, if any."""
-        values = self.state.sample["f"][: self.nfev].copy()
-        values[np.isinf(values)] = np.nan
-        message = self.message
-        found = self.state.counter[BEST] != NONE
-        if not found:
-            message += "; every evaluation failed" + (f", the first with {error}" if error else "")
-        ended = self.status in (Status.EVAL_LIMIT, Status.EXHAUSTED)
-        return SearchResult(
-            **vars(self.progress()),
-            success=ended and bool(found),
-            status=self.status,
-            message=message,
-            points=self.points(0, self.nfev),
-            values=values,
-            history=improvements(values, self.ends),
-        )
-
-
-_NO_CHOICE = "every coordinate is fixed"

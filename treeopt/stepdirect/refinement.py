@@ -71,10 +71,7 @@ def ask_refinement(state: Any, rules: Any) -> Any:
         x[:] = u[count[AT]]
         if count[KICKED]:
             kick(x, random)
-        elif count[AGAIN] != NONE:
-            step = x[count[AGAIN]] - u[count[BEFORE], count[AGAIN]]
-            step *= 10.0 ** (uniform(random) - 0.5)
-            x[count[AGAIN]] = clipped(x[count[AGAIN]] + step)
+        elif count[AGAIN] != NONE and go_on(x, state):
             count[AGAIN] = NONE
         elif uniform(random) < rules.shift:
             shift(x, rules.decades, random)
@@ -105,6 +102,17 @@ def begin_walk(state: Any) -> None:
         share = effect[i] / total if total > 0.0 else state.weight[i]
         reached += 0.5 * (share + state.weight[i])
         state.preference[i] = reached
+
+
+@kernel
+def go_on(x: Any, state: Any) -> Any:
+    """Step on along the axis of the last improvement; return whether there is room."""
+    axis = state.counter[AGAIN]
+    last = x[axis] - state.u[state.counter[BEFORE], axis]
+    y = clipped(x[axis] + last * 10.0 ** (uniform(state.random) - 0.5))
+    moved = y != x[axis]
+    x[axis] = y
+    return moved
 
 
 @kernel
@@ -175,7 +183,7 @@ def tell_refinement(asked: Any, state: Any, rules: Any) -> None:
         else:
             count[STALL] += 1
             if sample[s].f == sample[count[AT]].f:
-                count[AT] = s
+                count[AT], count[AGAIN] = s, NONE
             if count[AWAY] and count[STALL] > count[PATIENCE]:
                 return_home(state, rules)
 
@@ -195,7 +203,7 @@ def only_difference(x: Any, y: Any) -> Any:
 def arrive(s: Any, state: Any, rules: Any) -> None:
     """Make a sample, better than all before, the new home."""
     count = state.counter
-    count[AT], count[AWAY], count[STALL] = s, False, 0
+    count[AT], count[AWAY], count[STALL], count[KICKED], count[AGAIN] = s, False, 0, False, NONE
     count[PATIENCE] = rules.patience * state.weight.size
 
 
@@ -204,6 +212,7 @@ def leave_home(s: Any, state: Any, rules: Any) -> None:
     """Go on from a kick, whatever its value."""
     count = state.counter
     count[HOME], count[AT], count[AWAY], count[STALL] = count[AT], s, True, 0
+    count[AGAIN] = NONE
     count[PATIENCE] = rules.excursion * state.weight.size
 
 
@@ -213,5 +222,5 @@ def return_home(state: Any, rules: Any) -> None:
     count, sample = state.counter, state.sample
     if sample[count[AT]].f > sample[count[HOME]].f:
         count[AT] = count[HOME]
-    count[AWAY], count[STALL] = False, 0
+    count[AWAY], count[STALL], count[AGAIN] = False, 0, NONE
     count[PATIENCE] = rules.excursion * state.weight.size

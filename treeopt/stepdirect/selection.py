@@ -29,7 +29,7 @@ BUCKET_SHIFT = np.int64(47)
 
 @kernel
 def select(state: Any, rules: Any) -> None:
-    """Write the set S of Algorithm 1 into ``work.selected``."""
+    """Write the set S of Algorithm 1 into ``task[k].selected``."""
     count, rect = state.counter, state.rect
     values = state.sample.f[: count[EVALUATED]].copy()
     best = count[BEST]
@@ -121,10 +121,10 @@ def _is_above(a: Any, b: Any, c: Any, size: Any, f: Any) -> Any:
 
 @kernel
 def undominated(size: Any, f: Any) -> Any:
-    """Return the rectangles than which none that is clearly larger has a lower value.
+    """Return the rectangles than which all that are clearly larger have higher values.
 
-    This leaves few of them to sort. Sizes are compared by their leading bits, which grow with the
-    number.
+    Others have no K > 0, and need not be sorted. Sizes are compared by their leading bits, which
+    grow with the number.
     """
     bucket = size.view(np.int64) >> BUCKET_SHIFT
     first, last = bucket.min(), bucket.max()
@@ -137,7 +137,7 @@ def undominated(size: Any, f: Any) -> Any:
     kept = np.empty(size.size, np.int64)
     n = 0
     for j in range(size.size):
-        if size[j] > 0.0 and f[j] <= least[bucket[j] - first + 1]:
+        if size[j] > 0.0 and f[j] < least[bucket[j] - first + 1]:
             kept[n] = j
             n += 1
     return kept[:n]

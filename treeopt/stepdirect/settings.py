@@ -60,9 +60,9 @@ class StepDirectSettings:
     grow_on_tie : bool
         Whether the step grows if the best new value is just as good.
     n_directions : int
-        \|D\|, the number of directions in a round.
-    rounds : float
-        t_max / p: a local search ends after ``rounds * p`` evaluations, counted as in the paper.
+        \|D\|, the number of directions in a round; at most two for each axis of positive weight.
+    t_max_per_axis : float
+        t_max / p: a local search ends after t_max evaluations, counted as in the paper.
     refine : float
         Share of the evaluations that go to the refinement of the best point, which the paper does
         not have; 0: none.
@@ -102,7 +102,7 @@ class StepDirectSettings:
     tau: float = 1.5
     grow_on_tie: bool = False
     n_directions: int = 5
-    rounds: float = 1.5
+    t_max_per_axis: float = 1.5
     refine: float = 0.95
     shift: float = 1 / 3
     decades: float = 2.5
@@ -132,7 +132,7 @@ class StepDirectSettings:
             if not isinstance(value, str | NoneType) or value not in choices:
                 accepted = ", ".join(map(repr, choices))
                 raise InputError(f"{name} is {value!r}. Pass one of {accepted}.")
-        positive = ("sigma_min", "delta", "delta_min", "delta_max", "rounds", "decades")
+        positive = ("sigma_min", "delta", "delta_min", "delta_max", "t_max_per_axis", "decades")
         for name in positive:
             self._check(name, "a number above 0", lambda v: v > 0)
         self._check("epsilon", "a number of at least 0", lambda v: v >= 0)
@@ -147,6 +147,8 @@ class StepDirectSettings:
             self._check("batch", "a whole number above 0, or None", _is_count)
         if self.neighbourhood is not None:
             self._check("neighbourhood", "a number above 0, or None", lambda v: v > 0)
+        if not isinstance(self.grow_on_tie, bool | np.bool_):
+            raise InputError(f"grow_on_tie is {self.grow_on_tie!r}. Pass True or False.")
         if not self.delta_min <= self.delta <= self.delta_max:
             raise InputError(
                 f"delta is {self.delta}, outside delta_min..delta_max = "
@@ -164,6 +166,7 @@ class StepDirectSettings:
         p = weights.size
         largest = weights.max(initial=0.0)
         relative = weights / largest if largest > 0 else np.ones(p)
+        relative[relative < 1e-200] = 0.0  # products with side lengths must not vanish
         return (1 - self.weight_floor) * relative / relative.sum() + self.weight_floor / max(p, 1)
 
     def rules_for(self, weight: np.ndarray[Any, np.dtype[np.float64]], batch: int) -> Rules:
@@ -171,8 +174,10 @@ class StepDirectSettings:
 
         ``batch`` is the size of a batch of the refinement if the settings do not tell.
         """
-        axes = int(np.count_nonzero(weight))
         by_axes = self.local_search == "coordinates"
+        n_directions = int(self.n_directions)
+        if by_axes:
+            n_directions = min(n_directions, 2 * int(np.count_nonzero(weight)))
         return Rules(
             epsilon=float(self.epsilon),
             epsilon_scale=rules.MEDIAN if self.epsilon_scale == "median" else rules.LEAST,
@@ -182,14 +187,14 @@ class StepDirectSettings:
             all_sides=self.sides == "longest",
             local_search=self.local_search is not None,
             directions=rules.COORDINATES if by_axes else rules.SPHERE,
-            n_directions=min(int(self.n_directions), 2 * axes) if by_axes else self.n_directions,
+            n_directions=n_directions,
             search_region=rules.BOX if self.search_region == "box" else rules.RECTANGLE,
             delta=float(self.delta),
             delta_min=float(self.delta_min),
             delta_max=float(self.delta_max),
             tau=float(self.tau),
             grow_on_tie=bool(self.grow_on_tie),
-            t_max=float(self.rounds * weight.size),
+            t_max=float(self.t_max_per_axis * weight.size),
             share=float(1 - self.refine),
             shift=float(self.shift),
             decades=float(self.decades),

@@ -107,7 +107,6 @@ class State(NamedTuple):
     counter: Array
     random: Array
     weight: Array
-    cumulative: Array  # running sums of the weights
     u: Array  # every point that was asked for, in the unit cube
     sample: Array
     centre: Array
@@ -134,7 +133,6 @@ def new_state(weight: Array, seed: int) -> State:
         counter=count,
         random=np.array([seed], np.uint64),
         weight=weight,
-        cumulative=np.cumsum(weight),
         u=np.empty((n, p)),
         sample=np.empty(n, SAMPLE),
         centre=np.empty((n, p)),
