@@ -170,9 +170,12 @@ def aim_table(data: Frame) -> list[str]:
 
 def remarks(data: Frame) -> list[str]:
     """Say who ran with fewer seeds or evaluations than the others, or not on every problem."""
-    seeds = data.groupby("method", observed=True)["seed"].nunique()
-    few = [m for m in seeds.index if seeds[m] < seeds.max() and not OPTIMIZERS[m].deterministic]
-    lines = [f"- {m}: {seeds[m]} seed(s) only" for m in few]
+    seeds = data.groupby(["method", "budget"], observed=True)["seed"].nunique().unstack()
+    lines = []
+    for method, counts in seeds.iterrows():
+        if counts.min() < seeds.max(axis=None) and not OPTIMIZERS[method].deterministic:
+            each = " / ".join(f"{n:.0f}" for n in counts.dropna())
+            lines.append(f"- {method}: {each} seed(s) only")
     early = data[data["nfev"] < data["budget"]].groupby("method", observed=True)["problem"].unique()
     lines += [
         f"- {m} stopped by itself before the budget on {', '.join(early[m])}" for m in early.index

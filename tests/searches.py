@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 from treeopt import StepDirectSettings
 
@@ -88,11 +92,15 @@ def model(kind: str):
         return made, X, {"output": "proba", "class_index": 0}
     if kind == "boosting classifier":
         return GradientBoostingClassifier(n_estimators=20).fit(X, label), X, {"output": "proba"}
+    if kind == "categories":
+        X[:, 3] = rng.integers(0, 5, len(X))
+        made = HistGradientBoostingRegressor(max_iter=20, categorical_features=[3])
+        return made.fit(X, y + X[:, 3] % 2), X, {}
     return lgb.LGBMRegressor(n_estimators=30, verbose=-1).fit(X, y), X, {}
 
 
 KINDS = ("small forest", "forest", "xgboost", "xgboost poisson", "xgboost classifier")
-KINDS += ("boosting classifier", "lightgbm")
+KINDS += ("boosting classifier", "lightgbm", "categories")
 
 
 def as_function(ensemble):

@@ -97,7 +97,7 @@ def test_wrong_bounds_of_a_function(bounds, parts):
         ({**dict.fromkeys(FRAME, (0, 1)), 0: (0, 1)}, ["bounds names feature 0 twice", "Drop"]),
         ({"heat": (0, 1)}, ["'heat' is unknown", "'temp'"]),
         ({7: (0, 1)}, ["7", "0..2"]),
-        ({"temp": 3}, ["bounds['temp'] is 3", "pair (low, high)"]),
+        ({"temp": (3, 4, 5)}, ["bounds['temp'] is (3, 4, 5)", "pair (low, high)"]),
         ({"temp": "hot"}, ["bounds['temp'] is 'hot'", "Pass"]),
         ({**dict.fromkeys(FRAME, (0, 1)), "pH": (9, 7)}, ["feature 'pH' is (9.0, 7.0)", "Swap"]),
         ({**dict.fromkeys(FRAME, (0, 1)), "pH": (0, np.inf)}, ["'pH' is (0.0, inf)", "finite"]),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeopt
 from tests import truth
@@ -82,6 +83,18 @@ def test_other_processes(tmp_path, n):
     )
 
 
+def fitted_here(x) -> float:
+    rows = np.random.default_rng(0).random((50, 2))
+    model = HistGradientBoostingRegressor(max_iter=3, learning_rate=x[0]).fit(rows, rows[:, 0])
+    return float(model.predict(rows).mean())
+
+
+def test_other_processes_do_not_hang_after_a_library_with_threads_was_used():
+    fitted_here([0.1])
+    res = stepdirect(fitted_here, [(0.01, 1)], max_evals=4, workers=2, rng=0)
+    assert res.success and res.nfailed == 0
+
+
 @every_preset
 def test_a_seed_repeats_the_search(settings):
     def points(rng):
@@ -108,6 +121,10 @@ def test_the_default_finds_the_optimum():
 # Models.
 
 
+CATEGORIES = pytest.mark.filterwarnings("ignore:feature .* has categories")
+
+
+@CATEGORIES
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_model_is_searched_as_its_prediction_would_be(kind, fixed):
@@ -131,6 +148,7 @@ def test_a_model_is_searched_as_its_prediction_would_be(kind, fixed):
         assert res.fun == fitted.predict(frame if isinstance(X, pd.DataFrame) else res.x[None])[0]
 
 
+@CATEGORIES
 @hypothesis_settings(max_examples=15)
 @given(truth.ensembles(), st.integers(0, 9), st.sampled_from(sorted(PRESETS)))
 def test_any_ensemble_is_searched_as_its_prediction_would_be(e, seed, name):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import treeopt
 from tests.messages import says
-from tests.searches import BOX, Counted, check, every_preset, steps
+from tests.searches import BOX, Counted, check, every_preset, model, paper, steps
 from treeopt import InputError, Status, StepDirectSettings, stepdirect
 
 # Fixed coordinates and weights.
@@ -51,7 +58,48 @@ def test_weights_count_by_proportion_and_zeros_mean_uniform(settings):
         assert not np.array_equal(points(None), points([9, 1, 0]))
 
 
+@pytest.mark.parametrize("weights", [[1, 1e-322], [1, 5e-324], [1e308, 1e308], [1e-320, 0]])
+@every_preset
+def test_weights_of_any_size(settings, weights):
+    """Such as vanish beside the others, or once they are multiplied with a side, are none."""
+    small = replace(settings, epsilon=0.0, neighbourhood=None, ties="one")
+    res = stepdirect(steps, BOX[:2], weights=weights, settings=small, max_evals=2000, rng=0)
+    check(res, box=BOX[:2])
+
+
+def test_weights_and_bounds_by_name():
+    fitted, frame, _ = model("forest")
+    e = treeopt.from_model(fitted)
+    low, high = frame.min(), frame.max()
+    pairs = {name: (low[name], high[name]) for name in frame}
+    by_name = {"d": 1, "c": 2, "b": 3, "a": 4}
+
+    def points(bounds, weights):
+        return stepdirect(e, bounds, weights=weights, settings=paper(), max_evals=200, rng=0).points
+
+    expected = points(frame, [4, 3, 2, 1])
+    for weights in (by_name, pd.Series(by_name)):
+        assert np.array_equal(points(pairs, weights), expected)
+    with pytest.raises(InputError, match=says("weights[1] is nan", "each")):
+        stepdirect(e, frame, weights={"a": 1})
+    fixed = points({**pairs, "b": 2.5}, None)
+    assert (fixed[:, 1] == 2.5).all()
+
+
+def test_categories_are_searched_as_numbers_with_a_warning():
+    fitted, X, _ = model("categories")
+    e = treeopt.from_model(fitted)
+    with pytest.warns(UserWarning, match=says("feature 3 has categories", "Fix it")):
+        stepdirect(e, X, max_evals=50)
+    pairs = np.column_stack([X.min(axis=0), X.max(axis=0)])
+    pairs[3] = 2
+    with warnings.catch_warnings(action="error"):
+        assert (stepdirect(e, pairs, max_evals=50).points[:, 3] == 2).all()
+
+
 # Wrong arguments.
+
+LOCKED = partial(steps, threading.Lock())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +125,7 @@ def test_weights_count_by_proportion_and_zeros_mean_uniform(settings):
         ({"workers": True}, ["workers is True", "Pass"]),
         ({"workers": 2, "vectorized": True}, ["vectorized", "workers is 2", "one of the two"]),
         ({"workers": map, "vectorized": True}, ["vectorized", "workers", "one of the two"]),
-        ({"workers": 2, "fun": lambda x: 0.0}, ["workers is 2", "another process", "ThreadPool"]),
+        ({"workers": 2, "fun": LOCKED}, ["workers is 2", "another process", "ThreadPool"]),
         ({"bounds": [(1, 0)]}, ["bounds[0] is (1.0, 0.0)", "Swap"]),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -50,7 +54,7 @@ def test_failures_are_counted_and_never_win(settings, how):
     check(res, fun.points, box)
     bad = res.points.sum(axis=1) > 0.5
     assert (np.isnan(res.values) == bad).all() and res.nfailed == bad.sum() > 0
-    assert res.success and res.fun <= 1 and f"{res.nfailed} of them failed" in repr(res)
+    assert res.success and res.fun <= 1 and f"({res.nfailed} failed)" in repr(res)
 
 
 @every_preset
@@ -232,3 +236,35 @@ def test_other_errors_of_the_callback_are_the_users():
     callback, _ = stopped_at(5, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         stepdirect(steps, BOX, callback=callback)
+
+
+@pytest.mark.parametrize("target", range(3), ids=["function", "masks", "walk"])
+def test_ctrl_c_at_any_moment(target):
+    fun, bounds = targets()[target]
+    counted = Counted(fun) if target == 0 else fun
+    stepdirect(fun, bounds, max_evals=1)  # compiles
+    for k in range(12):
+        if target == 0:
+            counted.points.clear()
+        timer = threading.Timer(0.01 + 0.003 * k, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        res = stepdirect(counted, bounds, max_evals=10**7, rng=k)
+        timer.join()
+        assert not res.success and "interrupted from the keyboard" in res.message
+        if target == 0:
+            check(res, counted.points)
+        else:
+            assert np.array_equal(fun.predict(res.points), res.values)
+            assert res.fun == res.values.min()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("how", [{"workers": map}, {"vectorized": True}, {}], ids=str)
+def test_a_time_limit_is_looked_at_within_large_batches(how):
+    def slow(x):
+        time.sleep(0.002 * len(np.atleast_2d(x)))
+        return np.zeros(len(x)) if how.get("vectorized") else 0.0
+
+    settings = StepDirectSettings.paper()
+    res = stepdirect(slow, [(0, 1)] * 10, time_limit=0.3, max_evals=10**6, settings=settings, **how)
+    assert res.status is Status.TIME_LIMIT and res.nfev < 3000

@@ -12,6 +12,7 @@ from treeopt.categories import truncated
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError
 from treeopt.links import LINKS, Link
+from treeopt.stepdirect import stepdirect
 
 ROWS_AT_ONCE = 100_000
 
@@ -133,7 +134,7 @@ def neighbours(cuts: Array) -> Array:
     return np.column_stack(around).ravel()
 
 
-def warmup(model: Any = None) -> None:
+def warmup(model: Any = None, *, search: bool = False) -> None:
     """Compile, or load from the disk cache, everything that a model's evaluation needs.
 
     Parameters
@@ -141,6 +142,8 @@ def warmup(model: Any = None) -> None:
     model : estimator or Ensemble, optional
         The model to be evaluated later; where `from_model` needs ``output`` or ``class_index``,
         the Ensemble that it returns. Without one, small stand-ins for every kind are used.
+    search : bool
+        Whether to compile `stepdirect` as well, which takes longer.
 
     Examples
     --------
@@ -158,6 +161,10 @@ def warmup(model: Any = None) -> None:
         ensemble.walker(x[0]).move(0, 1.0)
         ensemble.line(x[0], 0)
         ensemble.leaf_boxes()
+        if search:
+            stepdirect(ensemble, [(0, 1)] * ensemble.n_features, max_evals=1)
+    if search:
+        stepdirect(lambda x: 0.0, [(0, 1)], max_evals=1)
     if model is None:
         for dtype in (np.float32, np.float64):
             for name in LINKS:

@@ -84,7 +84,7 @@ class SearchResult:
 
     def __repr__(self) -> str:
         place = np.array2string(self.x, precision=6, separator=", ", threshold=20)
-        failed = f", {self.nfailed} of them failed" if self.nfailed else ""
+        failed = f" ({self.nfailed} failed)" if self.nfailed else ""
         return (
             f"fun = {self.fun:.10g} after {self.nfev} evaluations{failed} in {self.time:.3g} s; "
             f"{self.message}.\nx = {place}"

@@ -32,7 +32,8 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
     ----------
     bounds : sequence of pairs, scipy Bounds, mapping or data
         A pair ``(low, high)`` for each coordinate; ``low == high`` fixes it. For an ensemble also a
-        mapping from every feature's name or number to its pair, or data: a frame or a matrix with
+        mapping from every feature's name or number to its pair, or to the number that fixes it, or
+        data: a frame or a matrix with
         one column per feature, whose least and largest values are the ends. A matrix of
         ``n_features`` rows and two columns is taken for pairs.
     ensemble : Ensemble
@@ -82,8 +83,9 @@ def _from_mapping(bounds: Mapping[Any, Any], ensemble: Ensemble | None) -> Array
     given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
         ends = _as_numbers(pair, f"bounds[{feature!r}]")
-        if ends.shape != (2,):
-            raise InputError(f"bounds[{feature!r}] is {pair!r}. Pass a pair (low, high).")
+        if ends.shape not in ((), (2,)):
+            message = "Pass a pair (low, high), or a number to fix it."
+            raise InputError(f"bounds[{feature!r}] is {pair!r}. {message}")
         column = ensemble.feature_index(feature)
         if given[column]:
             raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")

@@ -89,6 +89,12 @@ class Limits:
             raise Stopped(Status.TIME_LIMIT, message)
 
 
+_HINT = (
+    " If fun takes a matrix of points, pass vectorized=True; to minimise a model's prediction, "
+    "pass treeopt.from_model(model)."
+)
+
+
 class Guarded:
     """The user's function of one point; an exception becomes a failed evaluation.
 
@@ -133,6 +139,7 @@ class Caller:
         self.limits = limits
         self.values = np.empty(0)
         self.made = 0
+        self.begun = False
         self.error: str | None = None
 
     def __call__(self, X: Array) -> None:
@@ -146,12 +153,14 @@ class Caller:
             for x, error in zip(X[first:], errors, strict=False):
                 if error is not None and self.error is None:
                     self.error = error
+                    place = np.array2string(x, precision=6, separator=", ", threshold=20)
                     warnings.warn(
-                        f"fun failed at {x.tolist()} with {error}. Failed evaluations are counted, "
-                        "and the search goes on.",
+                        f"fun failed at {place} with {error.rstrip('.')}. Failed evaluations are "
+                        f"counted, and the search goes on.{'' if self.begun else _HINT}",
                         RuntimeWarning,
                         stacklevel=_stack_depth(),
                     )
+            self.begun = True
 
     def evaluate(self, first: int, X: Array) -> list[str | None]:
         """Fill `values` from ``first`` on; return what went wrong at the points."""
@@ -213,6 +222,8 @@ class MapCaller(Caller):
             with self.limits.interruptible():
                 for result in self.map_like(guarded, list(X)):
                     results.append(result)
+        except InputError:
+            raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise Stopped(Status.STOPPED, f"the workers failed with {why}") from error
@@ -230,23 +241,38 @@ class MapCaller(Caller):
 
 
 class PoolCaller(MapCaller):
-    """Gives the points of a batch to other processes."""
+    """Gives the points of a batch to other processes, by joblib, which scikit-learn brings.
+
+    Its processes are not forked, which would hang once a library with threads of its own was used
+    here, and share the processors among them.
+    """
 
     def __init__(self, fun: Callable[..., Any], limits: Limits, n: int) -> None:
+        from joblib import Parallel
+
+        self.pool = Parallel(n_jobs=n, backend="loky")
+        super().__init__(fun, limits, self.send, n)
+
+    def send(self, function: Callable[[Array], Any], points: list[Array]) -> Iterable[Any]:
+        """Evaluate the points in the other processes."""
+        from joblib import delayed
+
         try:
-            pickle.dumps(fun)
-        except Exception as error:
+            results: Iterable[Any] = self.pool(delayed(function)(x) for x in points)
+        except pickle.PicklingError as error:
             raise InputError(
-                f"workers is {n}, but fun cannot be sent to another process ({error}). Define it "
-                "at the top of a module, or pass workers=ThreadPoolExecutor().map."
+                f"workers is {self.pool.n_jobs}, but fun cannot be sent to another process "
+                f"({error.__cause__ or error}). Define it without open files, locks and the like, "
+                "or pass workers=ThreadPoolExecutor().map."
             ) from None
-        from concurrent.futures import ProcessPoolExecutor
+        return results
 
-        self.pool = ProcessPoolExecutor(n)
-        super().__init__(fun, limits, self.pool.map, n)
+    def __enter__(self) -> Caller:
+        self.pool.__enter__()
+        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.pool.shutdown(cancel_futures=True)
+    def __exit__(self, *exception: object) -> None:
+        self.pool.__exit__(*exception)
 
 
 def make_caller(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -44,11 +45,11 @@ def stepdirect(
         Python per evaluation, and gives the very points that ``ensemble.predict`` would.
     bounds : sequence of pairs, scipy Bounds, mapping or data
         ``(low, high)`` for each coordinate; where they are equal, the coordinate is fixed. For an
-        ensemble also a mapping from names or numbers to pairs, or its training data, whose range is
-        taken.
+        ensemble also a mapping from names or numbers to pairs (a number alone fixes the feature),
+        or its training data, whose range is taken.
     max_evals : int
         The search ends after so many evaluations, m_max in the paper.
-    weights : array-like of shape (p,)
+    weights : array-like of shape (p,), or for a model mapping or series by name
         Relative importance w of the coordinates: those with more are divided and moved more often.
         By default an ensemble's importances, otherwise uniform. Fixed coordinates do not count; if
         all others are zero they are uniform. `StepDirectSettings.direct()` has no use for them.
@@ -84,8 +85,8 @@ def stepdirect(
     seen. The first exception is shown as a warning.
 
     To maximise, minimise the negative: ``lambda X: -ensemble.predict(X)`` with ``vectorized=True``.
-    A feature with categories is searched as the numbers that stand for them;
-    ``ensemble.categories`` tells which number is which category.
+    A feature with categories is searched as the numbers that stand for them and all between, with
+    a warning; ``ensemble.categories`` tells which number is which category.
 
     Examples
     --------
@@ -118,7 +119,9 @@ def stepdirect(
     box = read_bounds(bounds, ensemble)
     if weights is None and ensemble is not None:
         weights = ensemble.importances
-    weight = settings.weights_for(read_weights(weights, box))
+    if ensemble is not None:
+        warn_of_categories(ensemble, box)
+    weight = settings.weights_for(read_weights(weights, box, ensemble))
     limits = Limits(time_limit)
     search = Search(box, weight, settings, seed, int(max_evals), limits, callback)
     if ensemble is not None:
@@ -132,11 +135,33 @@ def stepdirect(
     return search.result(caller.error)
 
 
-def read_weights(weights: Any, box: Box) -> Array:
-    """Return the weights of the free coordinates."""
+def warn_of_categories(ensemble: Ensemble, box: Box) -> None:
+    """Say that categories are searched as numbers, if any are."""
+    for column in sorted(set(ensemble.categories) & set(box.free.tolist())):
+        label = ensemble.feature_names[column] if ensemble.feature_names else column
+        warnings.warn(
+            f"feature {label!r} has categories, and is searched as the numbers that stand for "
+            "them and all between, which the model may take for unknown ones. Fix it "
+            "(low == high) to rule that out; ensemble.categories tells the numbers.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def read_weights(weights: Any, box: Box, ensemble: Ensemble | None = None) -> Array:
+    """Return the weights of the free coordinates; for a model they may go by name."""
     n = box.lower.size
     if weights is None:
         return np.ones(box.free.size)
+    if hasattr(weights, "to_dict") and ensemble is not None and ensemble.feature_names:
+        weights = weights.to_dict()
+    if isinstance(weights, Mapping):
+        if ensemble is None:
+            raise InputError("weights is a mapping, but fun is no model. Pass one number each.")
+        named = np.full(n, np.nan)
+        for feature, value in weights.items():
+            named[ensemble.feature_index(feature)] = value
+        weights = named
     try:
         array = np.array(weights, np.float64)
     except (TypeError, ValueError):
@@ -146,6 +171,6 @@ def read_weights(weights: Any, box: Box) -> Array:
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
         raise InputError(
-            f"weights[{bad[0]}] is {array[bad[0]]}. Pass finite numbers of at least 0."
+            f"weights[{bad[0]}] is {array[bad[0]]}. Pass a finite number of at least 0 for each."
         )
     return array[box.free]
