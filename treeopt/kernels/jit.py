@@ -17,16 +17,24 @@ __all__ = ["count_ones", "inlined", "kernel", "trailing_zeros"]
 
 
 class _Notice(event.Listener):
-    """Tells the user, once per process, that the first call has to wait for the compiler."""
+    """Tells the user that the first call has to wait for the compiler.
 
-    said = False
+    Once per process for the evaluation of models, and once for the search, which takes longer.
+    """
+
     kept = "once for each kind of model; the result is kept on disk"
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__ or ""
-        if not self.said and module.startswith("treeopt."):
-            self.said = True
-            print(f"treeopt: compiling kernels ({self.kept})", file=sys.stderr, flush=True)
+        what = "kernels"
+        if module.startswith("treeopt.stepdirect."):
+            what = "the search, which may take a minute"
+        if module.startswith("treeopt.") and what not in self.said:
+            self.said.add(what)
+            print(f"treeopt: compiling {what} ({self.kept})", file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
         pass
