@@ -13,7 +13,7 @@ The paper's symbols and their names here:
 ``σ_j``                ``rect[j].differ / rect[j].near``, or ε_σ if that is more
 ``N_j``, ``N_j^D``     counted in ``rect[j].near`` and ``rect[j].differ``
 ``f_min``, ``x_min``   value and place of sample ``counter[BEST]``
-``S``                  ``task[k].selected`` for ``k < count[SELECTED]``
+``S``                  ``task[k].selected`` for ``k < counter[SELECTED]``
 ``w``                  ``weight``
 =====================  ==========================================================================
 
