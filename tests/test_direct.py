@@ -92,6 +92,13 @@ class Reference:
         return rounded(np.array(self.centres))
 
 
+def iterated(fun: Any, bounds: Any, n: int, like_scipy: bool) -> Reference:
+    reference = Reference(fun, bounds, like_scipy)
+    for _ in range(n):
+        reference.iterate()
+    return reference
+
+
 def rounded(points: Any) -> set[tuple[float, ...]]:
     return {tuple(row) for row in np.round(points, 8)}
 
@@ -120,9 +127,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_direct_evaluates_the_points_of_the_textbook(name):
     fun, bounds, n_iterations = PROBLEMS[name]
-    reference = Reference(fun, bounds, like_scipy=False)
-    for _ in range(n_iterations):
-        reference.iterate()
+    reference = iterated(fun, bounds, n_iterations, like_scipy=False)
     n = len(reference.values)
     result = treeopt.stepdirect(fun, bounds, max_evals=n, settings=DIRECT)
     unit = (result.points - reference.low) / reference.width
@@ -133,9 +138,7 @@ def test_direct_evaluates_the_points_of_the_textbook(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_scipy_differs_only_by_keeping_rectangles_above_the_hull(name):
     fun, bounds, n_iterations = PROBLEMS[name]
-    reference = Reference(fun, bounds, like_scipy=True)
-    for _ in range(n_iterations):
-        reference.iterate()
+    reference = iterated(fun, bounds, n_iterations, like_scipy=True)
     points: list[Any] = []
 
     def noted(x: Any) -> float:

@@ -82,6 +82,8 @@ def test_weights_and_bounds_by_name():
         assert np.array_equal(points(pairs, weights), expected)
     with pytest.raises(InputError, match=says("weights[1] is nan", "each")):
         stepdirect(e, frame, weights={"a": 1})
+    with pytest.raises(InputError, match=says("weights is", "'much'", "one number")):
+        stepdirect(e, frame, weights={**by_name, "a": "much"})
     fixed = points({**pairs, "b": 2.5}, None)
     assert (fixed[:, 1] == 2.5).all()
 

@@ -449,16 +449,19 @@ def test_the_next_point_is_any_of_the_best():
 # Convergence and repetition.
 
 
-@every_preset
-@pytest.mark.parametrize("flat", [True, False])
+WHERE_DENSE = [(name, flat) for name in PRESETS for flat in (True, False)]
+WHERE_DENSE = [
+    (name, flat) for name, flat in WHERE_DENSE if flat or not PRESETS[name].neighbourhood
+]
+
+
+@pytest.mark.parametrize(("name", "flat"), WHERE_DENSE)
 def test_samples_become_dense(name, flat):
     """The largest rectangle shrinks while every weight is positive.
 
     With σ only where f is constant: elsewhere a large flat rectangle waits until all others are
     smaller by ε_σ.
     """
-    if PRESETS[name].neighbourhood and not flat:
-        return
     f = (lambda U: np.zeros(len(U))) if flat else stepwise(5, 2)
     largest = []
     for n in (300, 6000):

@@ -32,10 +32,9 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
     ----------
     bounds : sequence of pairs, scipy Bounds, mapping or data
         A pair ``(low, high)`` for each coordinate; ``low == high`` fixes it. For an ensemble also a
-        mapping from every feature's name or number to its pair, or to the number that fixes it, or
-        data: a frame or a matrix with
-        one column per feature, whose least and largest values are the ends. A matrix of
-        ``n_features`` rows and two columns is taken for pairs.
+        mapping from every feature's name or number to its pair, or to the number that fixes it; or
+        data, a frame or a matrix with one column per feature, whose least and largest values are
+        the ends. A matrix of ``n_features`` rows and two columns is taken for pairs.
     ensemble : Ensemble
         The model whose inputs are chosen, if there is one.
     """

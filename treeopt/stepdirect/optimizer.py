@@ -158,10 +158,8 @@ def read_weights(weights: Any, box: Box, ensemble: Ensemble | None = None) -> Ar
     if isinstance(weights, Mapping):
         if ensemble is None:
             raise InputError("weights is a mapping, but fun is no model. Pass one number each.")
-        named = np.full(n, np.nan)
-        for feature, value in weights.items():
-            named[ensemble.feature_index(feature)] = value
-        weights = named
+        by_column = {ensemble.feature_index(feature): w for feature, w in weights.items()}
+        weights = [by_column.get(column, np.nan) for column in range(n)]
     try:
         array = np.array(weights, np.float64)
     except (TypeError, ValueError):
