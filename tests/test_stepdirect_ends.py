@@ -246,13 +246,17 @@ def test_ctrl_c_at_any_moment(target):
     for k in range(12):
         if target == 0:
             counted.points.clear()
-        timer = threading.Timer(0.01 + 0.003 * k, os.kill, (os.getpid(), signal.SIGINT))
+        timer = threading.Timer(0.2 + 0.003 * k, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         res = stepdirect(counted, bounds, max_evals=10**7, rng=k)
         timer.join()
         assert not res.success and "interrupted from the keyboard" in res.message
         if target == 0:
-            check(res, counted.points)
+            # The last call may have been cut short before the function's first line.
+            reached = len(counted.points)
+            assert reached == res.nfev or (reached == res.nfev - 1 and np.isnan(res.values[-1]))
+            assert np.array_equal(counted.points, res.points[:reached])
+            check(res)
         else:
             assert np.array_equal(fun.predict(res.points), res.values)
             assert res.fun == res.values.min()
