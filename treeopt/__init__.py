@@ -15,6 +15,7 @@ from treeopt.adapters import from_model
 from treeopt.adapters.files import load_model
 from treeopt.categories import Categories
 from treeopt.check import Conversion, check_conversion, warmup
+from treeopt.decide import maximize, minimize
 from treeopt.ensemble import Ensemble
 from treeopt.errors import (
     InputError,
@@ -23,7 +24,8 @@ from treeopt.errors import (
     UnfittedModelError,
     UnsupportedModelError,
 )
-from treeopt.result import Progress, SearchResult, Status
+from treeopt.grid import Region
+from treeopt.result import Decision, DecisionProgress, Progress, SearchResult, Status
 from treeopt.stepdirect import StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"
@@ -31,10 +33,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Categories",
     "Conversion",
+    "Decision",
+    "DecisionProgress",
     "Ensemble",
     "InputError",
     "ModelFormatError",
     "Progress",
+    "Region",
     "SearchResult",
     "Status",
     "StepDirectSettings",
@@ -45,6 +50,8 @@ __all__ = [
     "datasets",
     "from_model",
     "load_model",
+    "maximize",
+    "minimize",
     "stepdirect",
     "warmup",
 ]

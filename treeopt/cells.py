@@ -16,7 +16,9 @@ one per bit: the key of a cell has bit ``b`` set if set ``b`` sends the cell to 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,10 +80,21 @@ class Cells:
     node_bit: Array
     has_sets: Array
 
-    @property
+    @cached_property
     def n_cells(self) -> Array:
         """The number of cells of each feature."""
-        return np.diff(self.cut_start) + 1 + int(self.missing)
+        sizes: Array = np.diff(self.cut_start) + 1 + int(self.missing)
+        return sizes
+
+    @cached_property
+    def slot_cuts(self) -> Array:
+        """Whether each slot keeps the numbers in order, so that its splits cut them in two."""
+        cuts = [not (self.has_sets[j] or self.is_fenced(s)) for s, j in self._slots()]
+        return np.array([True, *cuts], np.bool_)
+
+    def _slots(self) -> Iterator[tuple[int, int]]:
+        """Yield the slots but the first, with their features."""
+        yield from ((s, int(j)) for s, j in enumerate(self.slot_feature) if s)
 
     def cuts_of(self, j: int) -> Array:
         """Return the cuts of feature ``j`` in ascending order."""

@@ -113,6 +113,13 @@ class Compiled:
         return start.astype(np.int64)
 
     @cached_property
+    def leaf_order(self) -> Array:
+        """The leaves of each tree in ascending order of value."""
+        tree = np.repeat(np.arange(self.leaf_start.size - 1), np.diff(self.leaf_start))
+        order: Array = np.lexsort((self.leaf_value, tree))
+        return order
+
+    @cached_property
     def depth(self) -> int:
         """Number of splits on the longest path from a root to a leaf."""
         e = self._ensemble
@@ -245,6 +252,16 @@ class Compiled:
         slots = (cells.slot_feature, cells.slot_table, cells.lut)
         boxes.reachable_cells(j, e.left, e.right, *splits, *self.leaves, *slots, reachable)
         return reachable
+
+    def leaves_at(self, cells: Array) -> Array:
+        """Return the leaf of each tree that points reach; ``cells`` is ``[point, feature]``."""
+        e, grid = self._ensemble, self.cells
+        out = np.empty((len(cells), e.n_trees), np.int32)
+        splits = (grid.node_slot, grid.node_rank, grid.node_bit)
+        slots = (grid.slot_feature, grid.slot_table, grid.lut)
+        first = self.leaves[0]
+        boxes.leaves_at(e.left, e.right, e.tree_start, *splits, first, *slots, cells, out)
+        return out
 
     @cached_property
     def cell_ranges(self) -> tuple[Array, Array]:

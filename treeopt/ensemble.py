@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from treeopt.arguments import read_n_jobs
 from treeopt.categories import Categories
 from treeopt.errors import InputError, ModelFormatError
 from treeopt.inputs import NamedPoint, as_matrix, listed, spelled
@@ -227,10 +227,22 @@ class Ensemble:
         array([ True,  True])
         """
         matrix = self._matrix(X)
-        out, refused = self.compiled.predict(matrix, 1 if n_jobs == 1 else _n_threads(n_jobs))
+        out, refused = self.compiled.predict(matrix, 1 if n_jobs == 1 else read_n_jobs(n_jobs))
         if refused >= 0:
             self._reject(matrix, refused)
         return out
+
+    def own_sum(self, leaf: Array) -> tuple[Array, Array, Any]:
+        """Return the sums after each tree, as the model adds them, and their total.
+
+        ``leaf`` is one leaf of each tree. The two sums are those of the trees before and from
+        `tail_start` on; the total is not yet divided.
+        """
+        values = self.compiled.leaf_value[leaf]
+        dtype, tail = values.dtype.type, self.tail_start
+        head_sums = np.add.accumulate(np.append(dtype(self.base), values[:tail]))
+        tail_sums = np.add.accumulate(np.append(dtype(self.tail_base), values[tail:]))
+        return head_sums, tail_sums, head_sums[-1] + tail_sums[-1]
 
     def walker(self, x: Any) -> Walker:
         """Return an evaluator that follows a point as it moves one coordinate at a time.
@@ -379,17 +391,6 @@ class Ensemble:
             f"{self.source} refuses such values, so its prediction is not defined. Remove or "
             "replace them."
         )
-
-
-def _n_threads(n_jobs: Any) -> int:
-    """Return the number of threads that ``n_jobs`` asks for, as scikit-learn counts them."""
-    if n_jobs is None:
-        return 1
-    if not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
-        raise InputError(
-            f"n_jobs is {n_jobs!r}: pass the number of threads, or -1 for one per processor."
-        )
-    return int(n_jobs) if n_jobs > 0 else os.cpu_count() or 1
 
 
 def _validate(e: Ensemble) -> None:

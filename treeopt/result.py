@@ -1,23 +1,35 @@
-"""What a search returns."""
+"""What a search and a decision return."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treeopt.errors import InputError
+
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.ensemble import Array, Ensemble
+    from treeopt.grid import Region
 
 HISTORY = np.dtype([("nfev", np.int64), ("time", np.float64), ("fun", np.float64)])
 """An improvement: after how many evaluations, after how many seconds, to which value."""
+
+BOUND_HISTORY = np.dtype(
+    [("time", np.float64), ("nfev", np.int64), ("fun", np.float64), ("bound", np.float64)]
+)
+"""An improvement of a decision or of its bound."""
 
 
 class Status(Enum):
     """Why a search ended."""
 
+    OPTIMAL = "optimal"
+    GAP_REACHED = "gap reached"
+    INFEASIBLE = "infeasible"
     EVAL_LIMIT = "evaluation limit"
     TIME_LIMIT = "time limit"
     STOPPED = "stopped"
@@ -89,6 +101,94 @@ class SearchResult:
             f"fun = {self.fun:.10g} after {self.nfev} evaluations{failed} in {self.time:.3g} s; "
             f"{self.message}.\nx = {place}"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionProgress:
+    """Where a decision stands, for a callback; see `Decision` for the attributes."""
+
+    x: Array
+    fun: float
+    bound: float
+    gap: float
+    nfev: int
+    nodes: int
+    time: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decision:
+    """The best inputs of a model, and what is known about all others.
+
+    Attributes
+    ----------
+    x : Series or array of shape (n_features,)
+        The inputs, in the middle of `region`; by name where the model has names and pandas is
+        installed, with labels for categories. None if there is no admissible point.
+    frame : DataFrame
+        The same as one row, ready for the model's own ``predict``.
+    fun : float
+        What the model predicts for it: its own answer, not ours.
+    bound : float
+        No admissible point is better than this; NaN if the method gives no bound.
+    gap : float
+        ``abs(fun - bound)``.
+    rounding : float
+        How large `gap` may be at most for an optimum that is proven, because of the rounding in the
+        model's own sums; mostly it is 0 or a few units of the last place.
+    status : Status
+        Why it ended: `Status.OPTIMAL` if nothing better is left.
+    success : bool
+        Whether what was asked for is reached: the proof, the gap, or for a method without a bound
+        the end of its evaluations.
+    message : str
+        The same in a sentence.
+    region : Region
+        The box around `x` in which every input gives the same prediction: ``lower`` and ``upper``,
+        both included, cut to the bounds, and the ``categories``.
+    nfev : int
+        Number of evaluations. For StepDIRECT they are predictions; otherwise points at which the
+        whole function along all axes was looked at.
+    nodes : int
+        Number of boxes that the proof looked at.
+    time : float
+        Seconds.
+    history : structured array
+        Improvements of the two: ``time``, ``nfev``, ``fun``, ``bound``.
+    maximized : bool
+        Whether larger is better.
+    """
+
+    x: Any
+    fun: float
+    bound: float
+    gap: float
+    rounding: float
+    status: Status
+    success: bool
+    message: str
+    region: Region | None
+    nfev: int
+    nodes: int
+    time: float
+    history: Array
+    maximized: bool
+    _point: Array | None
+    _ensemble: Ensemble
+
+    @cached_property
+    def frame(self) -> Any:
+        """One row with the training columns and labels, ready for the model; needs pandas."""
+        from treeopt.frames import frame_of
+
+        if self._point is None:
+            raise InputError(f"there is no point to make a frame of: {self.message}.")
+        return frame_of(self._point, self._ensemble)
+
+    def __repr__(self) -> str:
+        from treeopt.frames import described
+
+        return described(self)
 
 
 def improvements(values: Array, ends: list[tuple[int, float]]) -> Any:

@@ -70,3 +70,84 @@ def reachable_cells(
             out = left[i] if goes_right(key, rank[i], bit[i]) else right[i]
             for leaf in range(first[out], first[out] + count[out]):
                 reachable[leaf, cell] = False
+
+
+@kernel
+def leaves_at(
+    left: Any,
+    right: Any,
+    tree_start: Any,
+    slot: Any,
+    rank: Any,
+    bit: Any,
+    first: Any,
+    slot_feature: Any,
+    slot_table: Any,
+    lut: Any,
+    cells: Any,
+    out: Any,
+) -> None:
+    """Write the leaf of each tree that points reach, ``[point, tree]``.
+
+    ``cells`` are the points' cells, ``[point, feature]``. Slower than the prediction kernels and
+    much quicker to compile.
+    """
+    for r in range(cells.shape[0]):
+        for t in range(tree_start.size - 1):
+            i = np.int64(tree_start[t])
+            while left[i] >= 0:
+                s = slot[i]
+                key = key_of(cells[r, slot_feature[s]], s, slot_table, lut)
+                i = np.int64(right[i] if goes_right(key, rank[i], bit[i]) else left[i])
+            out[r, t] = first[i]
+
+
+@kernel
+def cells_alike(
+    left: Any,
+    right: Any,
+    tree_start: Any,
+    slot: Any,
+    rank: Any,
+    bit: Any,
+    slot_feature: Any,
+    slot_table: Any,
+    lut: Any,
+    slot_cuts: Any,
+    n_numbers: Any,
+    at: Any,
+    cell_start: Any,
+    alike: Any,
+) -> None:
+    """Write which cells of each feature lead to the same leaves as the point does.
+
+    ``slot_cuts`` says whether the splits of a slot cut the numbers in two, and ``n_numbers`` how
+    many cells of each feature are numbers; ``at`` is the point's cell of each feature. Cells of
+    all features are numbered through, from ``cell_start`` on. On entry ``alike`` is True.
+    """
+    low = np.zeros(at.size, np.int64)
+    high = n_numbers - 1
+    for t in range(tree_start.size - 1):
+        i = np.int64(tree_start[t])
+        while left[i] >= 0:
+            s = slot[i]
+            j = slot_feature[s]
+            is_right = goes_right(key_of(at[j], s, slot_table, lut), rank[i], bit[i])
+            cell: Any = np.int64(0)
+            if slot_cuts[s]:
+                # Numbers narrow a range; what is left to look at is the missing cell.
+                cell = n_numbers[j]
+                if is_right:
+                    low[j] = max(low[j], rank[i] + 1)
+                else:
+                    high[j] = min(high[j], rank[i])
+            while cell < cell_start[j + 1] - cell_start[j]:
+                key = key_of(cell, s, slot_table, lut)
+                if goes_right(key, rank[i], bit[i]) != is_right:
+                    alike[cell_start[j] + cell] = False
+                cell += 1
+            i = np.int64(right[i] if is_right else left[i])
+    for j in range(at.size):
+        for cell in range(n_numbers[j]):
+            if cell < low[j] or cell > high[j]:
+                alike[cell_start[j] + cell] = False

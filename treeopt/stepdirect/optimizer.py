@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from treeopt.arguments import read_callback, read_max_evals, read_seed, read_time_limit
 from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError
+from treeopt.limits import Limits
 from treeopt.result import Progress, SearchResult
 from treeopt.space import Box, read_bounds
-from treeopt.stepdirect.evaluation import Limits, make_caller
+from treeopt.stepdirect.evaluation import make_caller
 from treeopt.stepdirect.search import Search
 from treeopt.stepdirect.settings import StepDirectSettings
 
@@ -101,29 +103,20 @@ def stepdirect(
             f"fun is {type(fun).__name__}, which is no function. Pass treeopt.from_model(model) to "
             "minimise a model's prediction."
         )
-    whole = isinstance(max_evals, int | np.integer) and not isinstance(max_evals, bool)
-    if not whole or not 0 < max_evals < 2**62:
-        raise InputError(f"max_evals is {max_evals!r}. Pass a whole number above 0.")
-    number = isinstance(time_limit, int | float | np.integer | np.floating)
-    if time_limit is not None and not (number and time_limit > 0):
-        raise InputError(f"time_limit is {time_limit!r}. Pass a number of seconds above 0.")
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback is {callback!r}, which is no function. Pass one, or None.")
+    max_evals = read_max_evals(max_evals)
+    limits = Limits(read_time_limit(time_limit))
+    read_callback(callback)
     settings = StepDirectSettings() if settings is None else settings
     if not isinstance(settings, StepDirectSettings):
         raise InputError(f"settings is {settings!r}. Pass StepDirectSettings, or None.")
-    try:
-        seed = int(np.random.default_rng(rng).integers(2**63))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"rng is {rng!r}: {error}. Pass a whole number or a Generator.") from None
+    seed = read_seed(rng)
     box = read_bounds(bounds, ensemble)
     if weights is None and ensemble is not None:
         weights = ensemble.importances
     if ensemble is not None:
         warn_of_categories(ensemble, box)
     weight = settings.weights_for(read_weights(weights, box, ensemble))
-    limits = Limits(time_limit)
-    search = Search(box, weight, settings, seed, int(max_evals), limits, callback)
+    search = Search(box, weight, settings, seed, max_evals, limits, callback)
     if ensemble is not None:
         if workers != 1:
             raise InputError(f"workers is {workers!r}, but an Ensemble needs none. Leave it out.")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treeopt.limits import Limits, Stopped
 from treeopt.result import Progress, SearchResult, Status, improvements
-from treeopt.stepdirect.evaluation import Caller, Limits, Stopped, VectorizedCaller
+from treeopt.stepdirect.evaluation import Caller, VectorizedCaller
 from treeopt.stepdirect.rules import Rules
 from treeopt.stepdirect.settings import StepDirectSettings
 from treeopt.stepdirect.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state

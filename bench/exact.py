@@ -1,0 +1,377 @@
+"""Proven optima of tree ensembles, treeopt and its peers: ``python bench/exact.py``.
+
+Every method of ``exact_peers.py`` gets every instance of ``exact_instances.py`` with the same time
+limit, each in a process of its own with a limit on its memory. Measured is the time from the call
+of the search to its answer; converting the model is timed apart. Short searches are repeated, the
+median counts. A reported value must be what the model itself predicts at the reported point, and
+no method's bound may contradict a value that another one has found: a disagreement is an error.
+
+Two more parts follow: ``jobs``, two threads against one where treeopt needs more than a second, in
+interleaved pairs; and ``startup``, the first calls of a fresh process, with and without compiled
+kernels on disk. Finished rows are appended to ``bench/results/exact.csv``, ``exact_jobs.csv`` and
+``exact_startup.csv``, and a run that was interrupted goes on where it stopped; ``--redo`` forgets
+the rows of the chosen methods and instances first. Then the report and the plot are made,
+``exact.md`` and ``exact.png``; ``--report`` makes only these. With ``--quick``, which takes less
+than two minutes, the names begin with ``exact_quick``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import multiprocessing
+import os
+import pickle
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from exact_instances import INSTANCES, Instance, fitted
+from exact_peers import ABSTAINS, METHODS, OPTIMAL, Answer, Case, NotGivenError, Treeopt
+from machine import machine, versions
+
+KEY = ("instance", "sense", "method")
+COLUMNS = (
+    *KEY,
+    *("status", "seconds", "runs", "nodes", "fun", "bound", "root", "tolerance", "conversion"),
+    *("trees", "leaves", "features", "limit", "versions", "machine", "date"),
+)
+JOBS_KEY = ("instance", "sense")
+JOBS_COLUMNS = (*JOBS_KEY, "pair", "n_jobs", "status", "seconds")
+STARTUP_COLUMNS = ("cache", "run", "import", "convert", "first call", "second call")
+PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
+
+LIMIT, QUICK_LIMIT = 60.0, 3.0
+QUICK = ("boston RF 100 min", "boston XGB 100×3 min", "mpg LGBM 100 max")
+QUICK += ("pima XGB 100×4 max",)
+PARTS = ("suite", "jobs", "startup")
+REPEATS, REPEAT_SECONDS = 5, 1.0  # searches are repeated while all of them take less than this
+PAIRS = 5
+WARM_STARTS = 3
+SMALL = "boston RF 100 min"  # what the first calls are timed on
+MEMORY = 6 * 2**30  # bytes of address space that a method may have
+SETUP, GRACE = 900.0, 30.0  # seconds to load and compile, and beyond half of the limit to stop
+
+Row = dict[str, Any]
+
+
+# In the child ------------------------------------------------------------------------------------
+
+
+def child(pipe: Any, task: Callable[..., Any], path: Path, *arguments: Any) -> None:
+    """Run a task on a fitted model; send `None` before the clock starts, and what it returns."""
+    try:
+        limit_memory()
+        os.dup2(2, 1)  # what a method prints is no part of the report
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        case = Case(*pickle.loads(path.read_bytes())[1:])
+        pipe.send(task(case, lambda: pipe.send(None), *arguments))
+    except ImportError as missing:
+        pipe.send(missing)
+    except Exception:
+        pipe.send(RuntimeError(traceback.format_exc()))
+
+
+def limit_memory() -> None:
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def measure_method(
+    case: Case, begin: Callable[[], None], sense: str, name: str, limit: float
+) -> Row:
+    """Convert and search, again while that is quick, and check the answer."""
+    method, e = METHODS[name], case.ensemble
+    row = {"trees": e.n_trees, "leaves": e.n_leaves, "features": e.n_features, "limit": limit}
+    row["root"] = case.root(sense)
+    method.warm(case, sense)
+    begin()
+    conversions: list[float] = []
+    times: list[float] = []
+    try:
+        while len(times) < REPEATS and sum(times) + max(times, default=0) < REPEAT_SECONDS:
+            start = time.perf_counter()
+            converted = method.convert(case)
+            middle = time.perf_counter()
+            answer = method.search(case, converted, sense, limit)
+            times.append(time.perf_counter() - middle)
+            conversions.append(middle - start)
+    except NotGivenError:
+        return row | {"status": ABSTAINS}
+    row |= {"status": answer.status, "nodes": answer.nodes, "runs": len(times)}
+    row |= {"seconds": statistics.median(times), "conversion": statistics.median(conversions)}
+    return row | checked(case, name, answer)
+
+
+def checked(case: Case, name: str, answer: Answer) -> Row:
+    """Return value and bound as predictions; the value must be the model's own at the point."""
+    method, e = METHODS[name], case.ensemble
+    fun, bound = float(answer.fun), float(answer.bound)
+    total = bound
+    if answer.point is not None:
+        x = answer.point()
+        own, total = case.own(x), float(e.margin(x[None])[0]) * e.divisor
+        if not ((case.bounds[:, 0] <= x) & (x <= case.bounds[:, 1])).all():
+            raise AssertionError(f"{name} returns a point outside of the data's range")
+    tolerance = case.tolerance(total, method.slack)
+    if not method.exact:
+        fun, bound = case.prediction(fun), case.prediction(bound)
+    if answer.point is not None:
+        last_place = 0.0 if e.link.name == "identity" else np.spacing(e.value.dtype.type(own))
+        if not abs(fun - own) <= (last_place if method.exact else tolerance):
+            raise AssertionError(f"{name} reports {fun!r} where the model predicts {own!r}")
+        fun = own
+    return {"fun": fun, "bound": bound, "tolerance": tolerance}
+
+
+def measure_pairs(case: Case, begin: Callable[[], None], sense: str, limit: float) -> list[Row]:
+    """Search with one thread and with two in turn."""
+    methods = {n: Treeopt(n_jobs=n) for n in (1, 2)}
+    for method in methods.values():
+        method.warm(case, sense)
+    begin()
+    rows = []
+    for pair in range(PAIRS):
+        for n, method in methods.items():
+            converted = method.convert(case)
+            start = time.perf_counter()
+            answer = method.search(case, converted, sense, limit)
+            seconds = time.perf_counter() - start
+            rows.append({"pair": pair, "n_jobs": n, "status": answer.status, "seconds": seconds})
+    return rows
+
+
+STARTUP = """
+import json, pickle, sys, time
+_, model, X = pickle.load(open(sys.argv[1], "rb"))
+marks = [time.perf_counter()]
+import treeopt
+marks.append(time.perf_counter())
+ensemble = treeopt.from_model(model)
+for _ in range(2):
+    marks.append(time.perf_counter())
+    treeopt.minimize(ensemble, X)
+marks.append(time.perf_counter())
+print(json.dumps(marks))
+"""
+
+
+# In the parent -----------------------------------------------------------------------------------
+
+
+def in_child(task: Callable[..., Any], instance: Instance, patience: float, *rest: Any) -> Any:
+    """Return what a task sends, or the exit code of a child that crashed or had to be killed."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    arguments = (theirs, task, fitted(instance), instance.sense, *rest)
+    process = context.Process(target=child, args=arguments, daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        for wait in (SETUP, patience):
+            if not ours.poll(wait):
+                process.kill()
+            found = ours.recv()
+            if found is not None:
+                break
+    except EOFError:
+        process.join()
+        return process.exitcode
+    process.join(GRACE)
+    process.kill()
+    return found
+
+
+def tell(begin: float, text: str) -> None:
+    print(f"[{time.perf_counter() - begin:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def run_suite(path: Path, options: argparse.Namespace) -> list[str]:
+    """Run what is not there yet; return what went wrong."""
+    done = {
+        key(row)
+        for row in finished(path)
+        if row["status"] in (OPTIMAL, ABSTAINS) or float(row["limit"]) >= options.limit
+    }
+    todo = [(label, name) for label in options.instances for name in options.methods]
+    todo = [(label, name) for label, name in todo if key_of(INSTANCES[label], name) not in done]
+    begin, wrong = time.perf_counter(), []
+    for k, (label, name) in enumerate(todo, 1):
+        instance, method = INSTANCES[label], METHODS[name]
+        patience = 1.5 * options.limit + GRACE
+        row = in_child(measure_method, instance, patience, name, options.limit)
+        if isinstance(row, Exception):
+            wrong.append(f"{label}, {name}: {row}")
+            tell(begin, f"{k}/{len(todo)} {wrong[-1]}")
+            continue
+        if not isinstance(row, dict):
+            row = {"status": f"exit code {row}", "seconds": options.limit}
+            row |= {"limit": options.limit}
+        row |= dict(zip(KEY, key_of(instance, name), strict=True))
+        row |= {"versions": versions((*method.packages, *PACKAGES)), "machine": machine()}
+        row["date"] = datetime.date.today().isoformat()
+        write(path, COLUMNS, [row])
+        found = f"{row.get('fun', np.nan):.7g}, bound {row.get('bound', np.nan):.7g}"
+        text = f"{label}, {name}: {row['status']} after {row.get('seconds', 0):.4g} s, {found}"
+        tell(begin, f"{k}/{len(todo)} {text}")
+    return wrong
+
+
+def run_jobs(path: Path, suite: Path, options: argparse.Namespace) -> list[str]:
+    """Run the pairs where treeopt's proof took more than a second."""
+    done = {tuple(row[k] for k in JOBS_KEY) for row in finished(path)}
+    begin, wrong = time.perf_counter(), []
+    for row in finished(suite):
+        here = tuple(row[k] for k in JOBS_KEY)
+        slow = row["status"] == OPTIMAL and row["method"] == "treeopt" and float(row["seconds"]) > 1
+        if not slow or here in done or (label := " ".join(here)) not in options.instances:
+            continue
+        done.add(here)
+        limit = 2 * options.limit
+        rows = in_child(measure_pairs, INSTANCES[label], 2 * PAIRS * limit + GRACE, limit)
+        if not isinstance(rows, list):
+            wrong.append(f"{label}, two threads: {rows}")
+            continue
+        write(path, JOBS_COLUMNS, [dict(zip(JOBS_KEY, here, strict=True)) | r for r in rows])
+        tell(begin, f"{label}: two threads against one, {PAIRS} pairs")
+    return wrong
+
+
+def run_startup(path: Path) -> list[str]:
+    """Time the first calls of fresh processes, the very first one without compiled kernels."""
+    if finished(path):
+        return []
+    model = fitted(INSTANCES[SMALL])
+    rows, begin = [], time.perf_counter()
+    with tempfile.TemporaryDirectory() as cache:
+        for run in range(1 + WARM_STARTS):
+            command = [sys.executable, "-c", STARTUP, str(model)]
+            env = {**os.environ, "NUMBA_CACHE_DIR": cache}
+            found = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
+            if found.returncode:
+                return [f"the first call in a fresh process ended with {found.returncode}"]
+            times = np.diff(json.loads(found.stdout)).tolist()
+            head = {"cache": "warm" if run else "cold", "run": run}
+            rows.append(head | dict(zip(STARTUP_COLUMNS[2:], times, strict=True)))
+            tell(begin, f"first calls of a fresh process, {head['cache']} cache")
+    write(path, STARTUP_COLUMNS, rows)
+    return []
+
+
+# Rows --------------------------------------------------------------------------------------------
+
+
+def key(row: Row) -> tuple[str, ...]:
+    return tuple(row[k] for k in KEY)
+
+
+def key_of(instance: Instance, method: str) -> tuple[str, ...]:
+    return (instance.name, instance.sense, method)
+
+
+def finished(path: Path) -> list[Row]:
+    """Return the rows that are there; a last line that was cut off is none."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if row[list(row)[-1]]]
+
+
+def write(path: Path, columns: Sequence[str], rows: list[Row], mode: str = "a") -> None:
+    with path.open(mode, newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        if file.tell() == 0:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def forget(path: Path, columns: Sequence[str], drop: Callable[[Row], bool]) -> None:
+    if path.exists():
+        unfinished = path.with_suffix(".tmp")
+        write(unfinished, columns, [row for row in finished(path) if not drop(row)], "w")
+        unfinished.replace(path)
+
+
+# Command line ------------------------------------------------------------------------------------
+
+
+def matching(patterns: Sequence[str]) -> Iterator[str]:
+    """Return the instances that match any pattern; one that matches none is an error."""
+    for pattern in patterns:
+        if not any(fnmatchcase(label, pattern) for label in INSTANCES):
+            raise SystemExit(f"no instance matches {pattern!r}. There are: {', '.join(INSTANCES)}")
+    return (label for label in INSTANCES if any(fnmatchcase(label, p) for p in patterns))
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"few instances, {QUICK_LIMIT:g} s")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD")
+    parser.add_argument("--peers", action="store_true", help="all methods but treeopt")
+    parser.add_argument("--instances", nargs="+", metavar="PATTERN", help="as 'boston RF* min'")
+    parser.add_argument("--parts", nargs="+", choices=PARTS)
+    parser.add_argument("--limit", type=float, help=f"seconds of a search, {LIMIT:g} by default")
+    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--list", action="store_true", help="print the instances and stop")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args(arguments)
+    options.instances = list(matching(options.instances or (QUICK if options.quick else ["*"])))
+    options.limit = options.limit or (QUICK_LIMIT if options.quick else LIMIT)
+    own = () if options.peers else ("treeopt",)
+    peers = [name for name in METHODS if name != "treeopt"]
+    options.methods = options.methods or [*own, *peers]
+    options.parts = options.parts or (PARTS[:1] if options.quick or options.peers else PARTS)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    if options.list:
+        print(*INSTANCES, sep="\n")
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    stem = "exact_quick" if options.quick else "exact"
+    suite, jobs, startup = (options.out / f"{stem}{end}.csv" for end in ("", "_jobs", "_startup"))
+    wrong: list[str] = []
+    if options.redo and not options.report:
+        labels = set(options.instances)
+        if "suite" in options.parts:
+            chosen = {key_of(INSTANCES[label], m) for label in labels for m in options.methods}
+            forget(suite, COLUMNS, lambda row: key(row) in chosen)
+        if "jobs" in options.parts:
+            forget(jobs, JOBS_COLUMNS, lambda row: f"{row['instance']} {row['sense']}" in labels)
+        if "startup" in options.parts:
+            startup.unlink(missing_ok=True)
+    if not options.report:
+        if "suite" in options.parts:
+            wrong += run_suite(suite, options)
+        if "jobs" in options.parts:
+            wrong += run_jobs(jobs, suite, options)
+        if "startup" in options.parts:
+            wrong += run_startup(startup)
+    if suite.exists():
+        from exact_report import disagreements, read, report  # not in the children: slow to load
+
+        print(report(suite, jobs, startup))
+        wrong += disagreements(read(suite))
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,352 @@
+"""From the rows of the benchmark of proofs to Markdown and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from black_box_report import table
+from exact_instances import INSTANCES, SWEEPS, UNLIMITED
+from exact_peers import ABSTAINS, METHODS, OPTIMAL
+
+OWN = "treeopt"
+VERITAS = [name for name in METHODS if name.startswith("Veritas")]
+FASTER = "Veritas, the faster of both"
+SLOW = 1.0  # seconds from which an instance is not easy
+
+RATIO, SLOW_RATIO, EXTRA = 5.0, 25.0, 0.005
+FORESTS = {"boston": 0.1, "diabetes": 1.0, "mpg": 0.1, "bodyfat": 0.1}
+WITHIN_A_MINUTE = "friedman XGB 500×6 min"
+HARD, CLOSED, MINUTE = ("friedman-30 XGB 100×6 min", "friedman-30 XGB 100×6 max"), 0.8, 60.0
+
+Frame = pd.DataFrame
+Series = pd.Series
+
+
+def read(path: Path) -> Frame:
+    """Return the rows with labels, in the order of the registries; the last of a pair counts."""
+    data = pd.read_csv(path).dropna(subset="date")
+    data["label"] = data["instance"] + " " + data["sense"]
+    data = data[data["label"].isin(INSTANCES)]
+    for column, order in (("method", METHODS), ("label", INSTANCES)):
+        data[column] = pd.Categorical(data[column], [k for k in order if k in set(data[column])])
+    data["family"] = [INSTANCES[label].family for label in data["label"]]
+    data["proven"] = data["status"] == OPTIMAL
+    data["sign"] = np.where(data["sense"] == "min", 1.0, -1.0)
+    key = ["label", "method"]
+    return data.drop_duplicates(key, keep="last").sort_values(key)
+
+
+def disagreements(data: Frame) -> list[str]:
+    """Return where one method's bound contradicts a value that another one has found.
+
+    The bound of a proof is its optimum, so two proofs that differ are such a case.
+    """
+    found = []
+    for label, rows in data.groupby("label", observed=True):
+        for a, b in permutations(rows.to_dict("records"), 2):
+            excess = a["sign"] * (a["bound"] - b["fun"])  # NaN where there is no value
+            if excess > a["tolerance"] + b["tolerance"]:
+                verb = "proves" if a["proven"] else "claims the bound"
+                found.append(
+                    f"{label}: {a['method']} {verb} {a['bound']!r}, "
+                    f"but {b['method']} has found {b['fun']!r}"
+                )
+    return found
+
+
+def best_known(data: Frame) -> Series:
+    """Return the best value of each instance that any method has found."""
+    least = (data["sign"] * data["fun"]).groupby(data["label"], observed=True).min()
+    return least * data.groupby("label", observed=True)["sign"].first()
+
+
+def root_gap(data: Frame) -> Series:
+    """Return, for each row, the distance from the root's bound to the best known value."""
+    return (data["label"].map(best_known(data)).astype(float) - data["root"]).abs()
+
+
+def closed(data: Frame) -> Series:
+    """Return, for each row, the share of the root gap that its bound has closed."""
+    return ((data["bound"] - data["root"]) * data["sign"] / root_gap(data)).clip(0, 1)
+
+
+def times(data: Frame) -> Frame:
+    """Return seconds to proof, NaN where there is none: instances down, methods across."""
+    proofs = data[data["proven"]].pivot_table("seconds", "label", "method", observed=False)
+    proofs = proofs.reindex(columns=list(METHODS))
+    proofs[FASTER] = proofs[VERITAS].min(axis=1)
+    return proofs.reindex([label for label in INSTANCES if label in set(data["label"])])
+
+
+def mean_ratio(ratios: Series) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
+
+
+# Aims --------------------------------------------------------------------------------------------
+
+
+def aims(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
+    """Yield each aim with what it asks, what was measured, and whether that is enough.
+
+    Of what has not run nothing is said: None.
+    """
+    proofs, ran = times(data), data.set_index(["label", "method"])
+    measured = [label for label in proofs.index if (label, OWN) in ran.index]
+    proofs = proofs.loc[measured]
+    own, peer = proofs[OWN], proofs[FASTER]
+    theirs, both = peer.notna(), peer.notna() & own.notna()
+    missed = list(proofs.index[theirs & own.isna()])
+    text = f"{both.sum()} of {theirs.sum()}" + (f", not {', '.join(missed)}" if missed else "")
+    ok = not missed if theirs.any() else None
+    yield "instances that Veritas proves, proven by treeopt", "all", text, ok
+    ratios = peer[both] / own[both]
+    for what, part, aim in (
+        ("faster than Veritas, geometric mean", ratios, RATIO),
+        (f"the same where Veritas takes over {SLOW:g} s", ratios[peer[both] > SLOW], SLOW_RATIO),
+    ):
+        mean = mean_ratio(part)
+        ok = bool(mean >= aim) if len(part) else None
+        yield what, f"≥ {aim:g}×", f"{mean:.1f}× ({len(part)} instances)", ok
+    worst = (own - peer)[both]
+    text = f"{worst.max() * 1000:+.1f} ms ({worst.idxmax()})" if len(worst) else "–"
+    ok = bool(worst.max() <= EXTRA) if len(worst) else None
+    yield "slower than Veritas on any", f"≤ {EXTRA * 1000:g} ms", text, ok
+    limits = {
+        f"{name} RF 100 {sense}": limit
+        for name, limit in FORESTS.items()
+        for sense in ("min", "max")
+    }
+    for label, limit in [*limits.items(), (WITHIN_A_MINUTE, MINUTE)]:
+        if label in measured:
+            seconds = own[label]
+            text = "not proven" if np.isnan(seconds) else f"{seconds:.3g} s"
+            yield f"{label} proven", f"< {limit:g} s", text, bool(seconds < limit)
+        else:
+            yield f"{label} proven", f"< {limit:g} s", "–", None
+    shares = data.assign(closed=closed(data)).set_index(["label", "method"])
+    for label in HARD:
+        what, aim = f"{label}, root gap closed in {MINUTE:g} s", f"≥ {CLOSED:.0%}"
+        if label in measured and (own[label] < MINUTE or ran.loc[label, OWN]["limit"] <= MINUTE):
+            share = shares.loc[(label, OWN), "closed"]
+            yield what, aim, f"{share:.1%}", bool(share >= CLOSED)
+        else:
+            yield what, aim, "–", None
+
+
+def aim_table(data: Frame) -> list[str]:
+    words = {True: "yes", False: "✗ no", None: "not run"}
+    rows = [[what, aim, text, words[ok]] for what, aim, text, ok in aims(data)]
+    return table(["aim", "asked", "measured", "reached"], rows)
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+
+def seconds_text(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
+
+
+def cell(row: Series) -> str:
+    """Time to proof, or the gap at the end in shares of the root gap."""
+    if row["proven"]:
+        return seconds_text(row["seconds"])
+    if row["status"] == ABSTAINS:
+        return "not given"
+    if np.isnan(row["fun"]):
+        left = f"no value, bound {1 - row['closed']:.0%} off" if row["closed"] >= 0 else "no value"
+    else:
+        left = f"gap {row['own_gap']:.{0 if row['own_gap'] > 0.1 else 2}%}"
+    return left if row["status"] == "time limit" else f"{left} ({row['status']})"
+
+
+def family_table(data: Frame) -> list[str]:
+    """Time to proof of each method, the shortest bold."""
+    methods = [m for m in METHODS if m in set(data["method"])]
+    rows = []
+    for label, part in data.groupby("label", observed=True):
+        of = part.set_index("method")
+        fastest = of["seconds"].where(of["proven"]).min()
+        size = [f"{of[what].max():,.0f}" for what in ("trees", "leaves", "features")]
+        cells = []
+        for method in methods:
+            text = cell(of.loc[method]) if method in of.index else "–"
+            won = method in of.index and of.loc[method, "proven"]
+            won = won and of.loc[method, "seconds"] == fastest
+            cells.append(f"**{text}**" if won else text)
+        rows.append([label, *size, *cells])
+    return table(["instance", "trees", "leaves", "features", *methods], rows)
+
+
+def ratio_table(data: Frame) -> list[str]:
+    """treeopt against each peer."""
+    proofs, rows = times(data), []
+    own = proofs[OWN]
+    ran = data.groupby("method", observed=False)["label"].agg(set)
+    for peer in [FASTER, *(m for m in METHODS if m != OWN and m in ran.index)]:
+        theirs, both = proofs[peer], proofs[peer].notna() & own.notna()
+        labels = set.union(*(ran[m] for m in (VERITAS if peer == FASTER else [peer])))
+        shared = [label for label in labels & ran[OWN] if label in proofs.index]
+        if not shared:
+            continue
+        ratios, slow = theirs[both] / own[both], theirs[both] > SLOW
+        only = [proofs.loc[shared, a].notna() & proofs.loc[shared, b].isna()
+                for a, b in ((OWN, peer), (peer, OWN))]  # fmt: skip
+        least = f"{ratios.min():.2g}× ({ratios.idxmin()})" if len(ratios) else "–"
+        worst = f"{(own - theirs)[both].max() * 1000:+.1f} ms" if len(ratios) else "–"
+        means = [
+            f"{mean_ratio(part):.1f}× ({len(part)})" if len(part) else "–"
+            for part in (ratios, ratios[~slow], ratios[slow])
+        ]
+        rows.append([peer, *(str(x.sum()) for x in only), *means, least, worst])
+    header = ["peer", "only treeopt proves", "only the peer", "faster, all", f"up to {SLOW:g} s"]
+    return table([*header, f"above {SLOW:g} s", "least ratio", "largest difference"], rows)
+
+
+def conversion_table(data: Frame) -> list[str]:
+    part = data.pivot_table("conversion", "family", "method", "median", observed=True, sort=False)
+    header = ["family, median", *part.columns]
+    return table(header, [[f, *("–" if np.isnan(v) else seconds_text(v) for v in row)]
+                          for f, row in zip(part.index, part.to_numpy(), strict=True)])  # fmt: skip
+
+
+def jobs_section(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    data = pd.read_csv(path)
+    data["label"] = data["instance"] + " " + data["sense"]
+    rows, ratios = [], []
+    for label, part in data.groupby("label", sort=False):
+        pairs = part.pivot_table("seconds", "pair", "n_jobs")
+        ratio = (pairs[1] / pairs[2]).median()
+        ratios.append(ratio)
+        rows.append([label, *(f"{pairs[n].median():.2f} s" for n in (1, 2)), f"{ratio:.2f}×"])
+    count = data["pair"].max() + 1
+    return [
+        "## Two threads against one",
+        "",
+        f"Instances that take treeopt more than a second; medians of {count} interleaved pairs. "
+        f"Geometric mean of the ratios: {mean_ratio(Series(ratios)):.2f}×.",
+        "",
+        *table(["instance", "n_jobs=1", "n_jobs=2", "ratio"], rows),
+    ]
+
+
+def startup_section(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    data = pd.read_csv(path)
+    steps = [column for column in data.columns if column not in ("cache", "run")]
+    medians = data.groupby("cache")[steps].median()
+    rows = [[f"{cache} cache", *map(seconds_text, row)] for cache, row in zip(
+        medians.index, medians.to_numpy(), strict=True)]  # fmt: skip
+    return [
+        "## First calls of a fresh process",
+        "",
+        "A default forest on boston; the cold cache has no compiled kernels at all.",
+        "",
+        *table(["", *steps], rows),
+    ]
+
+
+# Report ------------------------------------------------------------------------------------------
+
+
+def report(path: Path, jobs: Path, startup: Path) -> str:
+    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    data = read(path)
+    data["closed"] = closed(data)
+    data["own_gap"] = (data["fun"] - data["bound"]).abs() / root_gap(data)
+    plot, limit = path.with_suffix(".png"), data["limit"].max()
+    draw(data, plot)
+    about = sorted({v for text in data["versions"] for v in text.split(", ")})
+    places = "; ".join(dict.fromkeys(data["machine"]))
+    dates = sorted({data["date"].min(), data["date"].max()})
+    lines = [
+        "# Proven optima of tree ensembles",
+        "",
+        f"{places}. {', '.join(about)}. {' to '.join(dates)}.",
+        "",
+        f"{data['label'].nunique()} instances, at most {limit:g} s each. Time is counted from the "
+        "call of the search to its answer, local search included; converting the model is apart. "
+        "Each run has a process of its own with 6 GB of memory; short searches are repeated up to "
+        "five times and the median counts. Every search is over the range of the data. All methods "
+        "get the same trees, with the cuts that the model really compares with. HiGHS is scipy's, "
+        "on Mišić's formulation, and is told to prove without a relative gap.",
+        "",
+        "Every value is what the model itself predicts at the reported point. The root gap is the "
+        "distance from the sum of each tree's best leaf in the box to the best known value; a gap "
+        "in a table is what is left between value and bound at the end, in shares of it.",
+        "",
+    ]
+    if wrong := disagreements(data):
+        lines += ["## Disagreements", "", *(f"- {line}" for line in wrong), ""]
+    if OWN in set(data["method"]):
+        lines += ["## Aims", "", *aim_table(data)]
+        lines += ["“Veritas” is the faster of both settings on each instance.", ""]
+        lines += ["## Ratios of times to proof", "", *ratio_table(data)]
+        lines += ["Geometric means over the instances that both prove, their number in brackets."]
+        lines += ["The largest difference is treeopt's time minus the peer's.", ""]
+    for family, part in data.groupby("family", sort=False):
+        lines += [f"## {family[0].upper()}{family[1:]}", "", *family_table(part)]
+    lines += ["## Growth", "", f"![Time to proof]({plot.name})", ""]
+    lines += ["Hollow markers: not proven at the limit.", ""]
+    lines += jobs_section(jobs) + startup_section(startup)
+    lines += ["## Conversion", "", *conversion_table(data)]
+    lines += [
+        "For treeopt `from_model`; for Veritas the building of its `AddTree` and for HiGHS that of "
+        "the matrices, both from treeopt's arrays.",
+        "",
+    ]
+    text = "\n".join(lines)
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    return text
+
+
+def curve(data: Frame, method: str, places: dict[float, str]) -> Frame:
+    """Return the times along a sweep; what is not proven has the time that it ran."""
+    rows = data[data["method"] == method].set_index("label")
+    there = {value: label for value, label in places.items() if label in rows.index}
+    found = rows.loc[list(there.values()), ["seconds", "proven"]]
+    return found.set_axis(pd.Index(list(there)), axis=0).dropna()
+
+
+def draw(data: Frame, path: Path) -> None:
+    """One panel per sweep, and the number of instances proven within a time."""
+    from matplotlib.figure import Figure
+
+    sweeps = [(axis, name, at) for axis, of in SWEEPS.items() for name, at in of.items()]
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
+    panels = figure.subplots(2, 3).ravel()
+    colours = dict(zip(METHODS, ("black", "tab:orange", "tab:red", "tab:blue"), strict=True))
+    for panel, (axis, name, places) in zip(panels, sweeps, strict=False):
+        for method, colour in colours.items():
+            rows = curve(data, method, places)
+            panel.plot(rows.index, rows["seconds"], color=colour, lw=1)
+            for proven, face in ((True, colour), (False, "white")):
+                part = rows[rows["proven"] == proven]["seconds"]
+                panel.plot(part.index, part, "o", color=colour, mfc=face, ms=5)
+        panel.set(xlabel=axis, title=name, ylabel="seconds to proof")
+        shown = ["unlimited" if value == UNLIMITED else f"{value:,}" for value in places]
+        if axis == "trees":
+            panel.set_xscale("log")
+            panel.minorticks_off()
+        panel.set_xticks(list(places), shown)
+        if panel.dataLim.height > 0:  # there is something to show
+            panel.set_yscale("log")
+        panel.grid(alpha=0.3)
+    last, proofs = panels[-1], times(data)
+    for method, colour in colours.items():
+        ordered = np.sort(proofs[method].dropna())
+        last.step(ordered, np.arange(1, ordered.size + 1), color=colour, where="post", label=method)
+    title = f"all {data['label'].nunique()} instances"
+    last.set(xlabel="seconds", ylabel="instances proven", title=title)
+    if last.dataLim.width > 0:
+        last.set_xscale("log")
+    last.grid(alpha=0.3)
+    last.legend(fontsize=8)
+    figure.savefig(path, dpi=130)

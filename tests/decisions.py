@@ -1,0 +1,278 @@
+"""Decision problems with their truth by brute force, and what must hold for every decision.
+
+The truth knows nothing of grids or boxes: of each feature it tries every threshold with both its
+neighbours, and much else that is special, keeps what the space admits, drops what all splits treat
+like a value that is kept already, and predicts all combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import treeopt
+from tests.rows import MAX32, neighbours
+from tests.truth import predict
+from treeopt import Decision, Ensemble, Status
+from treeopt.cells import ZERO_LIMIT
+
+SENSES = {"min": treeopt.minimize, "max": treeopt.maximize}
+
+MOST_POINTS = 3000
+"""A random problem is cut down until it has no more combinations."""
+
+
+@dataclass
+class Problem:
+    """A space over an ensemble, as arguments of `minimize` and as lists of what it admits.
+
+    ``values`` has for each feature one value of every kind that the splits tell apart.
+    """
+
+    ensemble: Ensemble
+    options: dict[str, Any]
+    values: list[np.ndarray] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Problem({self.ensemble!r}, {self.options})"
+
+    def points(self) -> np.ndarray:
+        """Return all combinations."""
+        mesh = np.meshgrid(*self.values, indexing="ij")
+        return np.ascontiguousarray(np.stack([m.ravel() for m in mesh], axis=1))
+
+    def predictions(self) -> np.ndarray:
+        """Return what the ensemble predicts at all of them; checked by hand at both ends."""
+        X = self.points()
+        found = self.ensemble.predict(X)
+        if self.ensemble.link == treeopt.links.IDENTITY:
+            ends = [int(found.argmin()), int(found.argmax())]
+            assert predict(self.ensemble, X[ends]).tolist() == found[ends].tolist()
+        return found.astype(np.float64)
+
+    def decide(self, sense: str, model: Any = None, **more: Any) -> Decision:
+        """Ask treeopt."""
+        return SENSES[sense](self.ensemble if model is None else model, **self.options, **more)
+
+
+def seen(e: Ensemble, values: np.ndarray) -> np.ndarray:
+    """Return values as the splits see them."""
+    with np.errstate(over="ignore"):
+        cast = np.asarray(values, np.float64).astype(e.input_dtype).astype(np.float64)
+    return np.where(cast == e.missing_value, np.nan, cast)
+
+
+def turns(e: Ensemble, column: int, values: np.ndarray) -> np.ndarray:
+    """Tell of each value and each split of a feature whether it goes to the left."""
+    v = seen(e, values)
+    category = np.full(v.size, -1)
+    if column in e.categories:
+        known = e.categories[column]
+        for c in range(len(known)):
+            category[(known.lower[c] < v) & (v <= known.upper[c])] = c
+    nodes = np.flatnonzero(e.feature == column)
+    left = np.empty((v.size, nodes.size), bool)
+    for k, i in enumerate(nodes):
+        missing = np.isnan(v) | (e.zero_missing[i] & (np.abs(v) <= ZERO_LIMIT))
+        if e.category_set[i] >= 0:
+            a, b = e.set_start[e.category_set[i] : e.category_set[i] + 2]
+            goes = np.isin(category, e.set_member[a:b])
+        else:
+            goes = v <= e.threshold[i]
+        left[:, k] = np.where(missing, e.default_left[i], goes)
+    return left
+
+
+def distinct_values(e: Ensemble, column: int, values: np.ndarray) -> np.ndarray:
+    """Return one of all values that no split tells apart."""
+    values = np.unique(values)
+    if not values.size:
+        return values
+    first = np.unique(turns(e, column, values), axis=0, return_index=True)[1]
+    return values[np.sort(first)]
+
+
+def special_values(e: Ensemble, column: int, more: Any = ()) -> np.ndarray:
+    """Return finite values at, next to, between and beyond all that splits compare with."""
+    cuts = e.threshold[(e.feature == column) & np.isfinite(e.threshold)]
+    known = e.categories.get(column)
+    named = [] if known is None else [*known.value, *known.lower, *known.upper]
+    at = np.unique([*cuts, *named, *more, 0.0, -ZERO_LIMIT, ZERO_LIMIT, e.missing_value, 1.0])
+    at = at[np.isfinite(at)]
+    around = np.unique(neighbours(at))
+    between = np.concatenate([at[:-1] / 2 + at[1:] / 2, [at[0] - 1, at[-1] + 1]])
+    values = np.concatenate([around, between, 2 * at[[0, -1]], [-MAX32, MAX32]])
+    return np.unique(values[np.isfinite(seen(e, np.where(values == e.missing_value, 0, values)))])
+
+
+def admitted(
+    e: Ensemble, column: int, low: float, high: float, integer: bool = False, more: Any = ()
+) -> np.ndarray:
+    """Return special values between bounds: whole numbers, or known categories if there are any."""
+    ends = [v for v in (low, high) if np.isfinite(v)]
+    known = e.categories.get(column)
+    if known is not None and len(known):
+        inside = known.value[(low <= known.value) & (known.value <= high)]
+        return np.array([low]) if low == high and not inside.size else inside
+    values = special_values(e, column, [*ends, *more])
+    if integer:
+        values = np.concatenate([np.floor(values) + step for step in (-1, 0, 1)])
+        values = np.concatenate([values, np.ceil(ends), np.floor(ends)])
+    values = np.unique(np.append(values, ends)) if not integer else np.unique(values)
+    values = values[(low <= values) & (values <= high)]
+    return distinct_values(e, column, values)
+
+
+def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> Problem:
+    """Draw a space of every kind: bounds on cuts, single points, whole numbers, lists, missing.
+
+    ``more`` has further special values of each feature.
+    """
+    bounds: dict[int, Any] = {}
+    fixed: dict[int, float] = {}
+    lists: dict[int, list[float]] = {}
+    integer: list[int] = []
+    values: list[np.ndarray] = []
+    for column in range(e.n_features):
+        also = () if more is None else more[column]
+        pool = special_values(e, column, also)
+        known = e.categories.get(column)
+        kind = rng.choice(["box", "integer", "list", "fixed", "wide"], p=[0.4, 0.2, 0.15, 0.1, 0.15])
+        if kind == "list" and (known is None or len(known)):
+            source = pool if known is None else known.value
+            chosen = rng.choice(source, rng.integers(1, 6))
+            lists[column] = chosen.tolist()
+            values.append(distinct_values(e, column, chosen))
+            continue
+        if kind == "fixed":
+            value = rng.choice(np.append(pool, np.nan) if e.accepts_nan else pool)
+            fixed[column] = float(value)
+            values.append(np.array([value]))
+            continue
+        low, high = np.sort(rng.choice(pool, 2))
+        if kind == "wide":
+            low, high = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)][rng.integers(3)]
+        elif rng.random() < 0.1:
+            low = high
+        whole = bool(kind == "integer" and known is None)
+        bounds[column] = (float(low), float(high))
+        integer += [column] * whole
+        values.append(admitted(e, column, low, high, whole, also))
+    while np.prod([v.size for v in values]) > MOST_POINTS:
+        column = int(np.argmax([v.size for v in values]))
+        value = rng.choice(values[column])
+        bounds.pop(column, None), lists.pop(column, None)
+        integer = [k for k in integer if k != column]
+        fixed[column] = float(value)
+        values[column] = np.array([value])
+    options = {"bounds": bounds, "fixed": fixed, "integer": integer, "categories": lists}
+    return Problem(e, options, values)
+
+
+def better(a: float, b: float, sense: str) -> bool:
+    """Tell whether ``a`` is strictly better than ``b``."""
+    return a < b if sense == "min" else a > b
+
+
+def scale_of(e: Ensemble) -> float:
+    """Return the sum of the largest magnitudes of all trees, after the division."""
+    ends = zip(e.tree_start[:-1], e.tree_start[1:], strict=True)
+    total = sum(float(np.abs(e.value[a:b]).max()) for a, b in ends)
+    return (total + abs(e.base) + abs(e.tail_base)) / e.divisor
+
+
+def check(
+    res: Decision,
+    sense: str = "min",
+    best: float | None = None,
+    predict: Callable[[Any], np.ndarray] | None = None,
+    ulps: int = 0,
+) -> None:
+    """Check what holds for every decision; ``best`` is the optimum by brute force."""
+    assert res.maximized == (sense == "max")
+    assert res.time >= 0 and res.nfev >= 0 and res.nodes >= 0 and repr(res) and res.message
+    e = res._ensemble
+    if res.status is Status.INFEASIBLE:
+        assert best is None and not res.success
+        assert res.x is None and res.region is None and np.isnan(res.fun) and np.isnan(res.bound)
+        return
+    x = res._point
+    assert np.array_equal(res.gap, abs(res.fun - res.bound), equal_nan=True)
+    ours = float(e.predict(x[None, :])[0])
+    assert abs(ours - res.fun) <= ulps * np.spacing(e.value.dtype.type(abs(ours)))
+    if predict is not None:
+        assert float(predict(x[None, :])[0]) == res.fun
+    check_history(res, sense)
+    check_region(res)
+    if res.status is Status.OPTIMAL:
+        assert res.success and res.gap <= res.rounding
+        assert res.message == "the optimum is proven"
+    if best is not None:
+        # No point is better than brute force says, and none is better than the bound.
+        assert not better(ours, best, sense)
+        assert not better(best, res.bound, sense)
+        if res.status is Status.OPTIMAL:
+            assert abs(ours - best) <= res.rounding
+
+
+def check_history(res: Decision, sense: str) -> None:
+    """Values and bounds only get better; the last entry is the result."""
+    history = res.history
+    assert history.size and (np.diff(history["time"]) >= 0).all()
+    assert (history["time"] <= res.time).all()
+    assert (np.diff(history["nfev"]) >= 0).all() and history["nfev"][-1] <= res.nfev
+    sign = 1 if sense == "min" else -1
+    off = res.rounding + 1e-9 * np.abs(history["fun"]).max() * (res._ensemble.input_dtype == "f4")
+    assert (np.diff(sign * history["fun"]) <= off).all()
+    bound = sign * history["bound"]
+    bound = bound[np.isfinite(bound)]
+    assert (np.diff(bound) >= -off).all()
+    assert abs(history["fun"][-1] - res.fun) <= 1e-6 * max(1, abs(res.fun))
+    assert np.array_equal(history["bound"][-1], res.bound, equal_nan=True)
+
+
+def check_region(res: Decision, n: int = 20) -> None:
+    """Its corners and random points in it predict the same, and so do all its categories."""
+    e, region, x = res._ensemble, res.region, res._point
+    rng = np.random.default_rng(0)
+    missing = np.isnan(x)
+    assert np.array_equal(missing, np.isnan(region.lower))
+    assert np.array_equal(missing, np.isnan(region.upper))
+    assert ((region.lower <= x) & (x <= region.upper) | missing).all()
+    low = np.clip(region.lower, -np.finfo(e.input_dtype).max, None).astype(np.float64)
+    high = np.clip(region.upper, None, np.finfo(e.input_dtype).max).astype(np.float64)
+    share = rng.random((n, x.size))
+    inner = np.clip(low * (1 - share) + high * share, low, high)
+    X = np.concatenate([[x, low, high], inner, np.where(rng.random(inner.shape) < 0.5, low, high)])
+    for column, labels in region.categories.items():
+        known = e.categories[column]
+        numbers = [known.number_of.get(v, v) if known.labels else v for v in labels]
+        X[:, column] = rng.choice(numbers, len(X))
+        X[0, column] = x[column]
+        assert x[column] in numbers
+        assert (min(numbers), max(numbers)) == (region.lower[column], region.upper[column])
+    assert set(e.predict(np.ascontiguousarray(X)).tolist()) == {e.predict(x[None, :])[0].item()}
+
+
+def check_admitted(res: Decision, options: Mapping[str, Any]) -> None:
+    """Check that a point is one that was allowed; bounds are a mapping by number."""
+    x, region = res._point, res.region
+    for column, (low, high) in options["bounds"].items():
+        assert low <= x[column] <= high
+        assert low <= region.lower[column] <= region.upper[column] <= high
+    for column in options.get("integer", ()):
+        assert x[column] == np.round(x[column])
+    for column, listed in options.get("categories", {}).items():
+        assert x[column] in listed
+    for column, value in options.get("fixed", {}).items():
+        assert np.array_equal(x[column], value, equal_nan=True)
+    assert np.isfinite(x[[c for c in range(x.size) if c not in options.get("fixed", {})]]).all()
+
+
+def plain(x: Any) -> np.ndarray:
+    """Return a point without names."""
+    return x.to_numpy() if isinstance(x, pd.Series) else x

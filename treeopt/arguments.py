@@ -1,0 +1,53 @@
+"""Reading the arguments that several functions share."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from treeopt.errors import InputError
+
+
+def read_seed(rng: Any) -> int:
+    """Return a seed from a number, a Generator or None."""
+    try:
+        return int(np.random.default_rng(rng).integers(2**63))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"rng is {rng!r}: {error}. Pass a whole number or a Generator.") from None
+
+
+def read_time_limit(time_limit: Any) -> float | None:
+    """Return a number of seconds, or None."""
+    number = isinstance(time_limit, int | float | np.integer | np.floating)
+    if time_limit is not None and not (number and time_limit > 0):
+        raise InputError(f"time_limit is {time_limit!r}. Pass a number of seconds above 0.")
+    return None if time_limit is None else float(time_limit)
+
+
+def read_max_evals(max_evals: Any) -> int:
+    """Return a number of evaluations."""
+    whole = isinstance(max_evals, int | np.integer) and not isinstance(max_evals, bool)
+    if not whole or not 0 < max_evals < 2**62:
+        raise InputError(f"max_evals is {max_evals!r}. Pass a whole number above 0.")
+    return int(max_evals)
+
+
+def read_callback(callback: Any) -> Any:
+    """Return a function or None."""
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {callback!r}, which is no function. Pass one, or None.")
+    return callback
+
+
+def read_n_jobs(n_jobs: Any) -> int:
+    """Return the number of threads that ``n_jobs`` asks for, as scikit-learn counts them."""
+    if n_jobs is None:
+        return 1
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if not whole or n_jobs == 0 or n_jobs < -1:
+        raise InputError(
+            f"n_jobs is {n_jobs!r}: pass the number of threads, or -1 for one per processor."
+        )
+    return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)

@@ -1,0 +1,495 @@
+"""`minimize` and `maximize`: a model, a space and a method put together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.adapters import from_model, own_prediction
+from treeopt.arguments import (
+    read_callback,
+    read_max_evals,
+    read_n_jobs,
+    read_seed,
+    read_time_limit,
+)
+from treeopt.ensemble import Array, Ensemble
+from treeopt.errors import InputError, TreeoptError
+from treeopt.frames import named
+from treeopt.grid import Grid
+from treeopt.limits import Limits, Stopped
+from treeopt.links import IDENTITY
+from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Status
+from treeopt.space import Space, read_space
+from treeopt.stepdirect import stepdirect
+
+if TYPE_CHECKING:
+    from treeopt.exact.solver import Solver
+
+METHODS = ("auto", "exact", "local", "stepdirect")
+
+DEFAULT_EVALS = 2000
+"""Evaluations of the methods that end by them, unless told otherwise."""
+
+N_STARTS = 5
+"""The local search begins at so many of the best rows, or at random points if there are none."""
+
+ROWS_TRIED = 50
+"""So many rows of the data, drawn at random if there are more, are looked at for these."""
+
+
+def minimize(
+    model: Any,
+    bounds: Any,
+    *,
+    fixed: Any = None,
+    integer: Any = None,
+    categories: Any = None,
+    method: str = "auto",
+    time_limit: float | None = None,
+    max_evals: int | None = None,
+    gap: float = 0.0,
+    start: Any = None,
+    rng: Any = None,
+    callback: Callable[[DecisionProgress], Any] | None = None,
+    progress: bool = False,
+    n_jobs: int = 1,
+    output: str = "auto",
+    class_index: int | tuple[int, int] | None = None,
+) -> Decision:
+    """Find the inputs with the least prediction of a fitted model, and prove it.
+
+    Parameters
+    ----------
+    model : estimator or Ensemble
+        Any model that `from_model` accepts.
+    bounds : frame, matrix, mapping, sequence of pairs or scipy Bounds
+        Ends of each feature, both included; infinite ones are fine. Data stand for the range of
+        each column, and for the categories that occur in it. A mapping goes by name or number, and
+        may leave out features that are fixed or have categories.
+    fixed : mapping or series
+        Features that cannot be changed, and their values; labels for categories, NaN for missing.
+    integer : list of names or numbers
+        Features that are whole numbers.
+    categories : mapping
+        For each feature in it, the list of values to choose from: labels of categories as the
+        training frame had them, or numbers. Other features with categories may be any that the
+        model knows, within the bounds.
+    method : {"auto", "exact", "local", "stepdirect"}
+        ``"auto"`` searches and proves, until the optimum is proven or a limit is reached;
+        ``"exact"`` only proves, and finds what it needs on the way; ``"local"`` only searches, and
+        gives no bound; ``"stepdirect"`` runs the black-box search of `treeopt.stepdirect` on the
+        model, for comparison.
+    time_limit : float
+        Seconds after which the best so far is returned, with its bound. The compilation of the
+        kernels, at the first call of all, does not count.
+    max_evals : int
+        The same for the number of evaluations, see `Decision`. By default there is no limit for
+        methods that prove, and 2,000 for those that do not.
+    gap : float
+        Stop as soon as the best is proven to be within so much of the optimum.
+    start : point or matrix of points
+        Where to begin the local search, in addition to the best rows of ``bounds``.
+    rng : int or numpy.random.Generator
+        Seed of the local search.
+    callback : callable
+        Called every 20 ms or so with a `DecisionProgress`; ends the run if it raises StopIteration.
+    progress : bool
+        Whether to write a line to the standard error that tells how things stand.
+    n_jobs : int
+        Number of threads; -1 for one per processor.
+    output, class_index
+        What the model predicts, as in `from_model`.
+
+    Returns
+    -------
+    Decision
+        ``x``, ``fun``, ``bound``, ``region`` and more; ``print`` tells the story.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X = [[i, j] for i in range(5) for j in range(5)]
+    >>> y = [(i - 2) ** 2 + (j - 3) ** 2 for i, j in X]
+    >>> model = RandomForestRegressor(n_estimators=20, random_state=0).fit(X, y)
+    >>> best = treeopt.minimize(model, X, integer=[0, 1])
+    >>> best.x, best.status.name, best.fun == model.predict([best.x])[0]
+    (array([2., 3.]), 'OPTIMAL', np.True_)
+    """
+    return _decide(**locals(), sense=1.0)
+
+
+def maximize(
+    model: Any,
+    bounds: Any,
+    *,
+    fixed: Any = None,
+    integer: Any = None,
+    categories: Any = None,
+    method: str = "auto",
+    time_limit: float | None = None,
+    max_evals: int | None = None,
+    gap: float = 0.0,
+    start: Any = None,
+    rng: Any = None,
+    callback: Callable[[DecisionProgress], Any] | None = None,
+    progress: bool = False,
+    n_jobs: int = 1,
+    output: str = "auto",
+    class_index: int | tuple[int, int] | None = None,
+) -> Decision:
+    """Find the inputs with the largest prediction of a fitted model, and prove it.
+
+    All arguments are those of `minimize`.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[0.0], [1.0], [3.0]], [2.0, 4.0, 3.0])
+    >>> best = treeopt.maximize(model, [(0, 3)])
+    >>> best.fun, best.region.lower, best.region.upper
+    (4.0, array([0.50000003]), array([2.00000012]))
+    """
+    return _decide(**locals(), sense=-1.0)
+
+
+def _decide(
+    model: Any,
+    bounds: Any,
+    fixed: Any,
+    integer: Any,
+    categories: Any,
+    method: str,
+    time_limit: float | None,
+    max_evals: int | None,
+    gap: float,
+    start: Any,
+    rng: Any,
+    callback: Callable[[DecisionProgress], Any] | None,
+    progress: bool,
+    n_jobs: int,
+    output: str,
+    class_index: Any,
+    sense: float,
+) -> Decision:
+    if method not in METHODS:
+        raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
+    if not isinstance(gap, int | float | np.number) or not 0 <= gap < np.inf:
+        raise InputError(f"gap is {gap!r}. Pass a finite number of at least 0.")
+    limits = Limits(read_time_limit(time_limit))
+    seed, n_threads, callback = read_seed(rng), read_n_jobs(n_jobs), read_callback(callback)
+    if max_evals is None:
+        most = 2**62 if method in ("auto", "exact") else DEFAULT_EVALS
+    else:
+        most = read_max_evals(max_evals)
+    ensemble = from_model(model, output=output, class_index=class_index)
+    own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
+    space = read_space(ensemble, bounds, fixed, integer, categories)
+    grid = Grid(ensemble, space)
+    task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), float(gap), most)
+    if grid.nothing:
+        return task.infeasible()
+    if method == "stepdirect":
+        return task.by_stepdirect(seed)
+    starts = _starts(grid, task.sign, start, seed)
+    return task.by_boxes(starts, seed, method, n_threads)
+
+
+@dataclass
+class _Task:
+    """One decision: what is asked for, its limits, its history, and the way to its result."""
+
+    ensemble: Ensemble
+    own: Callable[[Array], Array] | None
+    grid: Grid
+    sense: float
+    limits: Limits
+    callback: Callable[[DecisionProgress], Any] | None
+    bar: _Bar
+    gap: float
+    most: int
+    history: list[tuple[float, int, float, float]] = field(default_factory=list)
+    known: tuple[Array, Any] | None = None
+
+    @property
+    def sign(self) -> float:
+        """What the sum of the trees is multiplied by, to be minimised."""
+        return self.sense if self.ensemble.link.increasing else -self.sense
+
+    def infeasible(self) -> Decision:
+        """Return that there is no admissible point."""
+        return self.decision(None, Status.INFEASIBLE, self.grid.nothing)
+
+    def by_boxes(self, starts: Array, seed: int, method: str, n_jobs: int) -> Decision:
+        """Search and prove on the boxes of the leaves."""
+        from treeopt.exact.solver import Solver, compile_once
+
+        compile_once()
+        status, message = Status.OPTIMAL, "the optimum is proven"
+        with self.limits:
+            solver = Solver(self.ensemble, self.grid, self.sign, starts, seed)
+
+            def check() -> None:
+                fun, bound = self.standing(solver, final=False)
+                counts = solver.evaluations, solver.nodes
+                self.report(solver.best, fun, bound if method != "local" else np.nan, *counts)
+                if not solver.proven:
+                    self.check(abs(fun - bound), solver.evaluations)
+
+            try:
+                if method == "local":
+                    solver.improve(self.most, check)
+                    raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
+                solver.prove(self.most, check, n_jobs, kicks=method == "auto")
+            except Stopped as stop:
+                status, message = stop.status, stop.message
+            except KeyboardInterrupt:
+                status, message = Status.STOPPED, "interrupted from the keyboard"
+            fun, bound = self.standing(solver, final=True)
+        if method == "local":
+            bound = np.nan
+        rounding = self.rounding(solver)
+        if solver.proven:
+            status, message = Status.OPTIMAL, "the optimum is proven"
+            if abs(fun - bound) > rounding:
+                raise TreeoptError(
+                    f"the bound {bound!r} is more than the rounding {rounding!r} from the value "
+                    f"{fun!r}. This is a mistake in treeopt: please report it."
+                )
+        counts = solver.evaluations, solver.nodes
+        self.note(fun, bound, solver.evaluations)
+        return self.decision(solver.best, status, message, bound, rounding, *counts)
+
+    def by_stepdirect(self, seed: int) -> Decision:
+        """Run the black-box search: compiled on real features, else on points that are snapped."""
+        e, space, sign = self.ensemble, self.grid.space, self.sign
+        snap = _Snap(space)
+        if not (np.isfinite(snap.lower) & np.isfinite(snap.upper)).all():
+            raise InputError("bounds are infinite, which stepdirect cannot use. Pass finite ones.")
+        signed = replace(
+            e, value=sign * e.value, base=sign * e.base, tail_base=sign * e.tail_base, link=IDENTITY
+        )
+        fun: Any = signed
+        if snap.needed:
+            fun = partial(_snapped, signed, snap)
+
+        def tell(now: Progress) -> None:
+            places = self.grid.places_of(snap(now.x[None, :]))[0]
+            self.report(places, self.value_of(sign * now.fun), np.nan, now.nfev, 0)
+
+        result = stepdirect(
+            fun,
+            np.column_stack([snap.lower, snap.upper]),
+            max_evals=self.most,
+            weights=e.importances,
+            rng=seed,
+            callback=None if self.callback is None and not self.bar.shown else tell,
+            vectorized=snap.needed,
+            time_limit=self.limits.seconds,
+        )
+        self.limits.end = self.limits.begin + result.time
+        self.history = [
+            (row["time"], row["nfev"], self.value_of(sign * row["fun"]), np.nan)
+            for row in result.history
+        ]
+        places = self.grid.places_of(snap(result.x[None, :]))[0]
+        status = Status.EVAL_LIMIT if result.status is Status.EXHAUSTED else result.status
+        return self.decision(places, status, result.message, np.nan, 0.0, result.nfev)
+
+    def value_of(self, margin: float) -> float:
+        """Return the prediction that a margin becomes."""
+        return float(self.ensemble.link(np.array([margin], self.ensemble.value.dtype))[0])
+
+    def margin_at(self, places: Array) -> Any:
+        """Return the margin at a point of the grid, in the precision of the model."""
+        if self.known is None or self.known[0] is not places:
+            self.known = places, self.grid.margin_at(places[None, :])[0]
+        return self.known[1]
+
+    def standing(self, solver: Solver, final: bool) -> tuple[float, float]:
+        """Return the prediction at the best point and the bound on all."""
+        margin = self.margin_at(solver.best)
+        least = solver.margin_bound(self.sign * float(margin), final)
+        if np.isinf(least):
+            return self.value_of(margin), self.sense * least
+        return self.value_of(margin), solver.certificate.prediction_of(least)
+
+    def rounding(self, solver: Solver) -> float:
+        """Return how far apart value and bound of a proven optimum may be."""
+        margin = self.margin_at(solver.best)
+        certificate = solver.certificate
+        least = certificate.prediction_of(self.sign * float(margin) - certificate.rounding)
+        return abs(least - self.value_of(margin))
+
+    def report(self, places: Array, fun: float, bound: float, nfev: int, nodes: int) -> None:
+        """Tell the history, the bar and the callback how things stand."""
+        self.note(fun, bound, nfev)
+        gap, time = abs(fun - bound), self.limits.time()
+        self.bar.show(time, fun, bound, gap, nodes)
+        if self.callback is None:
+            return
+        x = named(self.grid.region(places)[0], self.ensemble)
+        try:
+            with self.limits.interruptible():
+                self.callback(DecisionProgress(x, fun, bound, gap, nfev, nodes, time))
+        except StopIteration as stop:
+            why = f": {stop}" if str(stop) else ""
+            raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
+
+    def note(self, fun: float, bound: float, nfev: int) -> None:
+        """Add to the history what has changed."""
+        now = (self.limits.time(), nfev, fun, bound)
+        if not self.history or repr(self.history[-1][2:]) != repr(now[2:]):
+            self.history.append(now)
+
+    def check(self, gap: float, nfev: int) -> None:
+        """End the run if a limit is reached."""
+        if self.gap and gap <= self.gap:
+            raise Stopped(Status.GAP_REACHED, f"the gap of {self.gap:g} is reached")
+        self.limits.check()
+        if nfev >= self.most:
+            raise Stopped(Status.EVAL_LIMIT, f"all {self.most} evaluations are used up")
+
+    def decision(
+        self,
+        places: Array | None,
+        status: Status,
+        message: str,
+        bound: float = np.nan,
+        rounding: float = 0.0,
+        nfev: int = 0,
+        nodes: int = 0,
+    ) -> Decision:
+        """Return the result; the value is the model's own."""
+        self.bar.close()
+        x, region, fun = None, None, np.nan
+        if places is not None:
+            x, region = self.grid.region(places)
+            fun = self.own_value(x, self.value_of(self.margin_at(places)))
+        gap = abs(fun - bound)
+        ended = status is Status.EVAL_LIMIT and np.isnan(bound)
+        return Decision(
+            x=None if x is None else named(x, self.ensemble),
+            fun=fun,
+            bound=float(bound),
+            gap=gap,
+            rounding=rounding,
+            status=status,
+            success=status in (Status.OPTIMAL, Status.GAP_REACHED) or ended,
+            message=message,
+            region=region,
+            nfev=nfev,
+            nodes=nodes,
+            time=self.limits.time(),
+            history=np.array(self.history, BOUND_HISTORY),
+            maximized=self.sense < 0,
+            _point=x,
+            _ensemble=self.ensemble,
+        )
+
+    def own_value(self, x: Array, ours: float) -> float:
+        """Return what the model itself predicts, which must be what the ensemble predicts."""
+        if self.own is None:
+            return ours
+        theirs = float(self.own(x[None, :])[0])
+        plain = self.ensemble.link == IDENTITY
+        allowed = 0 if plain else 2 * np.spacing(self.ensemble.value.dtype.type(abs(ours)))
+        if not abs(theirs - ours) <= allowed:
+            raise TreeoptError(
+                f"{self.ensemble.source} predicts {theirs!r} where treeopt expects {ours!r}. "
+                "Was the model changed after it was converted? If not, please report this."
+            )
+        return theirs
+
+
+class _Snap:
+    """Points of a real box to admissible points: whole numbers, and values from lists.
+
+    A list is searched as the numbers of its values.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.lower, self.upper = space.lower.copy(), space.upper.copy()
+        self.whole = np.flatnonzero(space.integer & ~space.fixed)
+        self.needed = bool(self.whole.size or space.values)
+        # Each whole number has the same share of the line.
+        self.lower[self.whole] -= 0.5
+        self.upper[self.whole] += 0.5
+        for column, values in space.values.items():
+            self.lower[column], self.upper[column] = -0.5, values.size - 0.5
+        missing = np.isnan(self.lower)
+        self.lower[missing] = self.upper[missing] = 0.0
+
+    def __call__(self, X: Array) -> Array:
+        """Return the admissible points."""
+        space = self.space
+        X = X.copy()
+        X[:, self.whole] = np.clip(
+            np.round(X[:, self.whole]), space.lower[self.whole], space.upper[self.whole]
+        )
+        for column, values in space.values.items():
+            X[:, column] = values[np.clip(np.round(X[:, column]), 0, values.size - 1).astype(int)]
+        X[:, np.isnan(space.lower)] = np.nan
+        return X
+
+
+def _snapped(ensemble: Ensemble, snap: _Snap, X: Array) -> Array:
+    """Return the predictions at the admissible points next to some."""
+    return ensemble.predict(snap(X))
+
+
+class _Bar:
+    """A line on the standard error that tells how things stand, at most five times a second."""
+
+    def __init__(self, shown: bool) -> None:
+        self.shown = shown
+        self.width, self.last = 0, -np.inf
+
+    def show(self, time: float, fun: float, bound: float, gap: float, nodes: int) -> None:
+        """Write the line anew."""
+        if not self.shown or time < self.last + 0.2:
+            return
+        self.last = time
+        proof = "" if np.isnan(bound) else f", bound {bound:.6g}, gap {gap:.3g}, {nodes} nodes"
+        self._write(f"treeopt: {time:.1f} s, best {fun:.6g}{proof}")
+
+    def _write(self, line: str) -> None:
+        print("\r" + line.ljust(self.width), end="", file=sys.stderr, flush=True)
+        self.width = len(line)
+
+    def close(self) -> None:
+        """End the line."""
+        if self.width:
+            print(file=sys.stderr)
+            self.width = 0
+
+
+def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
+    """Return where the local search begins: the user's points, the best rows, or any points."""
+    e, space = grid.ensemble, grid.space
+    rng = np.random.default_rng(seed)
+    found = []
+    if start is not None:
+        is_point = isinstance(start, Mapping) or np.ndim(start) == 1
+        X = e._point(start)[None, :] if is_point else e._matrix(start, "start").astype(np.float64)
+        found.append(grid.places_of(X))
+    if space.data is not None:
+        rows = space.data
+        if len(rows) > ROWS_TRIED:
+            rows = rows[rng.choice(len(rows), ROWS_TRIED, replace=False)]
+        places = np.unique(grid.places_of(rows), axis=0)
+        leaf = e.compiled.leaves_at(grid.cells_at(places))
+        value = sign * e.compiled.leaf_value[leaf].sum(axis=1)
+        found.append(places[np.argsort(value, kind="stable")[:N_STARTS]])
+    else:
+        sizes = np.diff(grid.place_start)
+        found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))
+    return np.concatenate(found)

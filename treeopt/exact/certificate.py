@@ -1,0 +1,102 @@
+"""Bounds that are true of the model's floating-point predictions.
+
+The search adds trees in another order and in float64; the model adds them one by one in its own
+precision. Two facts connect the two. Rounded addition is monotone: so the model's own sum of each
+tree's least value over a box is a bound on every prediction in the box, with no tolerance at all.
+And each addition of the model is off by at most half a unit of the last place of its result: so
+the sum that the model computes differs from the true one by no more than `model_rounding`.
+
+A part of the grid is given up without a record only if no true sum in it is below that of the best
+point by less than twice this margin, so that no prediction there can be better. What is given up
+closer than that is a *tie*, and is judged by the model's own sum of least values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treeopt.exact.lists import cut_features, first_meets
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+    from treeopt.exact.leaves import Leaves
+
+LINK_ULPS = 4
+"""A link other than the identity is computed to within so many units of the last place."""
+
+
+def model_rounding(ensemble: Ensemble, leaves: Leaves) -> float:
+    """Return how far the model's sum may be from the true sum of the leaves, at any point.
+
+    Partial sums lie between those of all trees' least and of all trees' largest values; half the
+    distance to the next number, at the larger of the two, is the most that an addition is off by.
+    """
+    ends = [leaves.leaf[leaves.start[:-1]], leaves.leaf[leaves.start[1:] - 1]]
+    sums = [np.concatenate([*ensemble.own_sum(leaf)[:2]]) for leaf in ends]
+    totals = [ensemble.own_sum(leaf)[2] for leaf in ends]
+    largest = np.append(np.abs(sums).max(axis=0), np.abs(totals).max())
+    return float(np.spacing(largest).astype(np.float64).sum() / 2)
+
+
+def search_rounding(leaves: Leaves) -> float:
+    """Return how far a bound or a value that the search computes may be from the true sum."""
+    first, last = leaves.value[leaves.start[:-1]], leaves.value[leaves.start[1:] - 1]
+    largest = np.maximum(np.abs(first), np.abs(last)).sum() + abs(leaves.constant)
+    # One addition per tree and a few more, in any order; each is off by half a unit of the last
+    # place of its result.
+    n_additions = leaves.start.size + 8
+    return float(n_additions * largest * 2.0**-53)
+
+
+class Certificate:
+    """Turns true sums, as the search has them, into bounds on predictions."""
+
+    def __init__(self, ensemble: Ensemble, leaves: Leaves, sign: float) -> None:
+        self.ensemble, self.leaves, self.sign = ensemble, leaves, sign
+        self.noise = search_rounding(leaves)
+        self.margin = model_rounding(ensemble, leaves)
+
+    @property
+    def rounding(self) -> float:
+        """The most that a proven optimum and its bound can differ by, in units of the margin."""
+        return 2 * (self.margin + 2 * self.noise) / self.ensemble.divisor
+
+    def margin_of(self, total: float) -> float:
+        """Return the least margin of the model whose true sum is no better than ``total``.
+
+        ``total`` has the sign of the search, and so has the result.
+        """
+        dtype = self.ensemble.value.dtype.type
+        least = total - self.margin - self.noise
+        if not np.isfinite(least):
+            return least
+        # The model's sum is a number of its own precision.
+        rounded = dtype(least)
+        if float(rounded) < least:
+            rounded = np.nextafter(rounded, dtype(np.inf))
+        return float(rounded / dtype(self.ensemble.divisor))
+
+    def margin_of_box(self, box: Array) -> float:
+        """Return the model's own sum of each tree's least value over a box of places."""
+        leaves = self.leaves
+        cut = np.empty(box.size // 2, np.int64)
+        first = np.empty(leaves.start.size - 1, np.int64)
+        if not first_meets(leaves, box, cut, cut_features(leaves, box, cut), first):
+            return np.inf
+        total = self.ensemble.own_sum(leaves.leaf[first])[2]
+        return self.sign * float(total / self.ensemble.value.dtype.type(self.ensemble.divisor))
+
+    def prediction_of(self, margin: float) -> float:
+        """Return a bound on predictions from one on the margin, which has the search's sign."""
+        e = self.ensemble
+        dtype = e.value.dtype
+        value = e.link(np.array([self.sign * margin], dtype))
+        if e.link.name == "identity" and not e.link.complement:
+            return float(value[0])
+        # Whichever way is worse for the user, by the rounding of the link.
+        better = -np.inf if self.sign * (1 if e.link.increasing else -1) > 0 else np.inf
+        for _ in range(LINK_ULPS):
+            value = np.nextafter(value, dtype.type(better))
+        return float(value[0])

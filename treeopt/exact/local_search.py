@@ -1,0 +1,168 @@
+"""White-box search for good points: all lines through a point at once.
+
+Of every box it is known how many of the point's coordinates lie outside it. Boxes with none are
+those that hold the point, one per tree; boxes with one tell what the tree would add if just that
+coordinate moved into them. So one pass over the boxes gives the whole function along all lines
+through the point. The best move along any of them is made until there is none: a local minimum.
+From there some coordinates are set at random, and the search goes on from the better of the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treeopt.kernels.jit import kernel
+from treeopt.kernels.random import below
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array
+    from treeopt.exact.leaves import Leaves
+
+ONCE = np.int64(2**40)
+"""A box's `outside` counts coordinates in units of this, and adds up their numbers."""
+
+# The places of `Walk.counter` and of `Walk.value`.
+PASSES, MOVES = range(2)
+HERE, HOME = range(2)
+
+FEATURE, FIRST, LAST = range(3)
+"""A move: the feature, and the first and last of neighbouring places that are equally good."""
+
+
+class Walk(NamedTuple):
+    """Where the local search stands."""
+
+    at: Array  # the point, as places
+    home: Array  # the best local minimum so far
+    value: Array  # the sums at these two
+    outside: Array  # for each box, the coordinates of the point that lie outside it
+    change: Array  # room for the function along all lines
+    near: Array  # room for the boxes of a tree
+    random: Array
+    counter: Array
+
+
+def new_walk(leaves: Leaves, seed: int) -> Walk:
+    """Return a walk that has not begun: `go_to` a point first."""
+    p, n = leaves.low.shape
+    return Walk(
+        at=np.full(p, -1, np.int32),
+        home=np.full(p, -1, np.int32),
+        value=np.full(2, np.inf),
+        outside=np.full(n, p * ONCE + p * (p - 1) // 2, np.int64),
+        change=np.zeros(int(leaves.place_start[-1]) + p),
+        near=np.empty(n, np.int32),
+        random=np.array([seed], np.uint64),
+        counter=np.zeros(2, np.int64),
+    )
+
+
+@kernel
+def move(leaves: Any, walk: Any, k: Any, to: Any) -> None:
+    """Move one coordinate."""
+    low, high, outside = leaves.low[k], leaves.high[k], walk.outside
+    before = walk.at[k]
+    unit = ONCE + k
+    for i in range(outside.size):
+        was = (low[i] <= before) & (before <= high[i])
+        now = (low[i] <= to) & (to <= high[i])
+        outside[i] += (np.int64(was) - np.int64(now)) * unit
+    walk.at[k] = to
+    walk.counter[MOVES] += 1
+
+
+@kernel
+def go_to(leaves: Any, walk: Any, point: Any) -> None:
+    """Move to a point."""
+    for k in range(point.size):
+        if walk.at[k] != point[k]:
+            move(leaves, walk, k, point[k])
+
+
+@kernel
+def look(leaves: Any, walk: Any, best: Any) -> Any:
+    """Return the sum at the point and how much the best move along any line would change it.
+
+    The move is written into ``best``.
+    """
+    outside, change, near = walk.outside, walk.change, walk.near
+    p = walk.at.size
+    touched = np.zeros(p, np.bool_)
+    total = leaves.constant
+    for t in range(leaves.start.size - 1):
+        here = 0.0
+        n = 0
+        for i in range(leaves.start[t], leaves.start[t + 1]):
+            if outside[i] < 2 * ONCE:
+                near[n] = i
+                n += 1
+        for a in range(n):
+            if outside[near[a]] == 0:
+                here = leaves.value[near[a]]
+        total += here
+        for a in range(n):
+            i = near[a]
+            if outside[i] > 0:
+                k = outside[i] - ONCE
+                touched[k] = True
+                first = leaves.place_start[k] + k
+                change[first + leaves.low[k, i]] += leaves.value[i] - here
+                change[first + leaves.high[k, i] + 1] -= leaves.value[i] - here
+    least = 0.0
+    for k in range(p):
+        if not touched[k]:
+            continue
+        # Feature k has one entry more than it has places.
+        first = leaves.place_start[k] + k
+        size = leaves.place_start[k + 1] - leaves.place_start[k]
+        here = 0.0
+        for c in range(size):
+            here += change[first + c]
+            change[first + c] = 0.0
+            if here < least:
+                least = here
+                best[FEATURE], best[FIRST], best[LAST] = k, c, c
+            elif here == least and best[FEATURE] == k and best[LAST] == c - 1:
+                best[LAST] = c
+        change[first + size] = 0.0
+    walk.counter[PASSES] += 1
+    return total, least
+
+
+@kernel
+def descend(leaves: Any, walk: Any, noise: Any, most: Any) -> None:
+    """Make the best moves until there is none that brings more than ``noise``.
+
+    Ends after ``most`` passes of the whole walk, wherever it stands then.
+    """
+    best = np.zeros(3, np.int64)
+    best[FEATURE] = -1
+    total, least = look(leaves, walk, best)
+    while least < -noise and walk.counter[PASSES] < most:
+        k = best[FEATURE]
+        before = walk.at[k]
+        move(leaves, walk, k, np.int32((best[FIRST] + best[LAST]) >> 1))
+        best[FEATURE] = -1
+        better, next_least = look(leaves, walk, best)
+        if not better < total:
+            move(leaves, walk, k, before)
+            break
+        total, least = better, next_least
+    walk.value[HERE] = total
+    if total <= walk.value[HOME]:
+        walk.value[HOME] = total
+        for k in range(walk.at.size):
+            walk.home[k] = walk.at[k]
+
+
+@kernel
+def kick(leaves: Any, walk: Any, noise: Any, most: Any) -> None:
+    """Set two to four coordinates of the best point at random, and descend."""
+    go_to(leaves, walk, walk.home)
+    for _ in range(2 + below(3, walk.random)):
+        k = below(walk.at.size, walk.random)
+        size = leaves.place_start[k + 1] - leaves.place_start[k]
+        move(leaves, walk, k, np.int32(below(size, walk.random)))
+    descend(leaves, walk, noise, most)

@@ -1,0 +1,109 @@
+"""Points as users see them: series and frames with names and labels, and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.errors import InputError
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+    from treeopt.result import Decision
+
+
+def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
+    """Return the values of a point, with labels where categories have them."""
+    values: list[Any] = point.tolist()
+    for column, known in ensemble.categories.items():
+        at = known.index_of(point[[column]])[0]
+        if known.labels is not None and 0 <= at < len(known.labels):
+            values[column] = known.labels[at]
+    return values
+
+
+def named(point: Array, ensemble: Ensemble) -> Any:
+    """Return a point as a series where the model has names and pandas is there; else as it is."""
+    if ensemble.feature_names is None:
+        return point
+    try:
+        import pandas as pd
+    except ImportError:
+        return point
+    return pd.Series(labelled(point, ensemble), index=list(ensemble.feature_names))
+
+
+def frame_of(point: Array, ensemble: Ensemble) -> Any:
+    """Return a point as a frame of one row that the model's own ``predict`` takes.
+
+    Columns with categories have the type that the model was trained on, as far as it is known.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError(
+            "a frame needs pandas, which is not installed. Install it, or use x."
+        ) from None
+    names = ensemble.feature_names or range(ensemble.n_features)
+    columns: dict[Any, Any] = {}
+    values = labelled(point, ensemble)
+    for column, name in enumerate(names):
+        known = ensemble.categories.get(column)
+        if known is not None and known.labels is not None:
+            missing = np.isnan(point[column])
+            value = [None if missing else values[column]]
+            columns[name] = pd.Categorical(value, categories=list(known.labels))
+        else:
+            columns[name] = [float(point[column])]
+    return pd.DataFrame(columns)
+
+
+def described(decision: Decision) -> str:
+    """Return a decision in words."""
+    best = "largest" if decision.maximized else "least"
+    if decision._point is None:
+        return f"There is no admissible point: {decision.message}."
+    lines = []
+    if decision.status.name == "OPTIMAL":
+        exact = (
+            "to the last bit"
+            if decision.gap == 0
+            else f"up to rounding: the bound is {decision.gap:.2g} away, at most "
+            f"{decision.rounding:.2g} is lost in the model's sums"
+        )
+        lines.append(f"{decision.fun:.10g} is the {best} prediction, proven {exact}.")
+    elif np.isnan(decision.bound):
+        lines.append(f"{decision.fun:.10g} is the {best} prediction found; there is no bound.")
+    else:
+        side = "above" if decision.maximized else "below"
+        lines.append(
+            f"{decision.fun:.10g} is the {best} prediction found; none is {side} "
+            f"{decision.bound:.10g} (gap {decision.gap:.4g})."
+        )
+    lines.append(
+        f"{decision.message[:1].upper()}{decision.message[1:]}, after {decision.time:.3g} s, "
+        f"{decision.nfev} evaluations and {decision.nodes} nodes."
+    )
+    lines.append("It stays the same as long as")
+    ensemble, region = decision._ensemble, decision.region
+    assert region is not None
+    names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
+    width = max(len(name) for name in names)
+    values = labelled(decision._point, ensemble)
+    shown = 0
+    for column, name in enumerate(names):
+        low, high = region.lower[column], region.upper[column]
+        value = values[column] if isinstance(values[column], str) else f"{values[column]:.6g}"
+        if column in region.categories:
+            within = "one of " + ", ".join(map(str, region.categories[column]))
+        elif low == high or np.isnan(low):
+            within = "fixed"
+        else:
+            within = f"from {low:.6g} to {high:.6g}"
+        if shown < 40:
+            lines.append(f"  {name:<{width}} = {value:<12} {within}")
+        shown += 1
+    if shown > 40:
+        lines.append(f"  ... and {shown - 40} more features")
+    return "\n".join(lines)

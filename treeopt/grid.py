@@ -1,0 +1,315 @@
+"""The cells that a space leaves of an ensemble's grid, and the points in them.
+
+A *place* is an admissible cell of a feature: one in which at least one value lies that the space
+allows. Where the cells of a feature have an order that splits respect, so do its places. Where they
+have none (categories, zero or a missing value among numbers), neighbouring places are those that
+most splits treat alike, so that leaves are few runs of them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from treeopt.kernels import boxes
+from treeopt.space import feature_label
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array, Ensemble
+    from treeopt.space import Space
+
+
+class Region(NamedTuple):
+    """The box around a point in which every input gives the same prediction.
+
+    Attributes
+    ----------
+    lower, upper : float64 arrays
+        Ends of each feature, both included, as inputs before the cast, cut to the bounds; NaN where
+        the feature is fixed at a missing value. For a feature with categories, the least and the
+        largest number among those that are allowed.
+    categories : dict from int to tuple
+        Which of the admissible categories give the same prediction, as labels where the model
+        knows them; for the features that have categories.
+    """
+
+    lower: Array
+    upper: Array
+    categories: dict[int, tuple[object, ...]]
+
+
+class Grid:
+    """The admissible cells of each feature that the ensemble reads.
+
+    Attributes
+    ----------
+    cells : list of int64 arrays
+        The admissible cells of each feature, in the order of its places.
+    ordered : list of bool
+        Whether every split cuts the places of the feature in two.
+    free : int64 array
+        The features with more than one place.
+    nothing : str
+        Why there is no admissible point at all, or nothing.
+    """
+
+    def __init__(self, ensemble: Ensemble, space: Space) -> None:
+        self.ensemble, self.space = ensemble, space
+        self.cells: list[Array] = []
+        self.ordered: list[bool] = []
+        self.nothing = space.nothing
+        for j, column in enumerate(ensemble.compiled.cells.columns):
+            places, ordered = self._places(j)
+            self.cells.append(places)
+            self.ordered.append(ordered)
+            if not places.size and not self.nothing:
+                self.nothing = f"{feature_label(int(column), ensemble)} has no admissible value"
+        self.free = np.flatnonzero([places.size > 1 for places in self.cells])
+
+    def _places(self, j: int) -> tuple[Array, bool]:
+        """Return the admissible cells of a feature, and whether they are in order."""
+        cells, space = self.ensemble.compiled.cells, self.space
+        column = int(cells.columns[j])
+        low, high = space.lower[column], space.upper[column]
+        n_ordered = cells.cuts_of(j).size + 1
+        if column in space.values:
+            places = np.unique(self.cell_of(j, space.values[column]))
+        elif low == high or np.isnan(low):
+            places = self.cell_of(j, np.array([low]))
+        else:
+            first, last = self.cell_of(j, np.array([low, high]), as_number=True)
+            places = np.arange(first, last + 1)
+            if space.integer[column] or low <= self.ensemble.missing_value <= high:
+                places = self._without_empty(j, places, low, high)
+        in_order = cells.slot_cuts[cells.slot_start[j] : cells.slot_start[j + 1]].all()
+        if places.size > 1 and (not in_order or places[-1] == n_ordered):
+            return self._neighbours(j, places), False
+        return places, True
+
+    def _without_empty(self, j: int, places: Array, low: float, high: float) -> Array:
+        """Drop cells that hold no admissible number; add the missing one if a number means it."""
+        column = self.ensemble.compiled.cells.columns[j]
+        whole, missing = self.space.integer[column], self.ensemble.missing_value
+        begin, end = self.spans(j)
+        lower, upper = np.maximum(begin[places], low), np.minimum(end[places], high)
+        if whole:
+            lower, upper = np.ceil(lower), np.floor(upper)
+        some = lower <= upper
+        if low <= missing <= high and not (whole and missing % 1):
+            with np.errstate(over="ignore"):
+                ends = np.stack([lower, upper]).astype(self.ensemble.input_dtype)
+            places = places[some & ~(ends == missing).all(axis=0)]
+            return np.append(places, begin.size)
+        return places[some]
+
+    def _neighbours(self, j: int, places: Array) -> Array:
+        """Return unordered places so that those which splits treat alike stand together.
+
+        Each is followed by the nearest of the rest, counted in splits that part the two.
+        """
+        cells = self.ensemble.compiled.cells
+        if not cells.has_sets[j]:
+            return places
+        keys = np.array([cells.keys_of(s)[places] for s in cells.slots_of(j)])
+        rest = list(range(places.size))
+        order = [rest.pop(0)]
+        while rest:
+            apart = np.bitwise_count(keys[:, rest] ^ keys[:, order[-1:]]).sum(axis=0)
+            order.append(rest.pop(int(np.argmin(apart))))
+        return places[order]
+
+    def cell_of(self, j: int, values: Array, as_number: bool = False) -> Array:
+        """Return the cell of feature ``j`` that each value falls into, missing values included.
+
+        ``as_number``: the value that means missing is taken for the number that it is.
+        """
+        cells, ensemble = self.ensemble.compiled.cells, self.ensemble
+        with np.errstate(over="ignore"):
+            cast = values.astype(ensemble.input_dtype).astype(np.float64)
+        at = np.searchsorted(cells.cuts_of(j), cast)
+        absent = np.isnan(cast)
+        if not as_number:
+            absent |= cast == ensemble.missing_value
+        at[absent] = cells.n_cells[j] - 1
+        return at
+
+    def spans(self, j: int) -> tuple[Array, Array]:
+        """Return the first and last float64 that falls into each ordered cell of a feature."""
+        last = last_before(self.ensemble.compiled.cells.cuts_of(j), self.ensemble.input_dtype)
+        return np.append(-np.inf, np.nextafter(last, np.inf)), np.append(last, np.inf)
+
+    def _ends(self, j: int, first: int, last: int) -> tuple[float, float]:
+        """Return the first and last float64 that falls into a range of ordered cells."""
+        cuts = self.ensemble.compiled.cells.cuts_of(j)
+        dtype = self.ensemble.input_dtype
+        low, high = -np.inf, np.inf
+        if first > 0:
+            low = float(np.nextafter(last_before(cuts[first - 1 : first], dtype)[0], np.inf))
+        if last < cuts.size:
+            high = float(last_before(cuts[last : last + 1], dtype)[0])
+        return low, high
+
+    @cached_property
+    def place_start(self) -> Array:
+        """Where the places of each free feature begin, if all are numbered through."""
+        return np.cumsum([0, *(self.cells[j].size for j in self.free)])
+
+    def places_of(self, X: Array) -> Array:
+        """Return the places of points; where a cell is not admissible, the nearest that is."""
+        out = np.empty((len(X), self.free.size), np.int32)
+        for k, j in enumerate(self.free):
+            places = self.cells[j]
+            order = np.argsort(places)
+            cell = self.cell_of(int(j), X[:, self.ensemble.compiled.cells.columns[j]])
+            at = np.clip(np.searchsorted(places[order], cell), 0, places.size - 1)
+            before = np.maximum(at - 1, 0)
+            nearer = np.abs(places[order[before]] - cell) < np.abs(places[order[at]] - cell)
+            out[:, k] = order[np.where(nearer, before, at)]
+        return out
+
+    def cells_at(self, places: Array) -> Array:
+        """Return the cells of every feature that the ensemble reads, ``[point, feature]``."""
+        at = np.empty((len(places), len(self.cells)), np.int64)
+        at[:] = [cells[0] for cells in self.cells]
+        for k, j in enumerate(self.free):
+            at[:, j] = self.cells[j][places[:, k]]
+        return at
+
+    def margin_at(self, places: Array) -> Array:
+        """Return what the model adds up to at points of the grid, before its link."""
+        e = self.ensemble
+        leaf = e.compiled.leaves_at(self.cells_at(places))
+        totals = np.array([e.own_sum(row)[-1] for row in leaf])
+        margins: Array = totals / e.value.dtype.type(e.divisor)
+        return margins
+
+    def region(self, places: Array) -> tuple[Array, Region]:
+        """Return an interior point of the region that a point of the grid lies in, and the region.
+
+        The region is what the leaves that hold the point have in common.
+        """
+        e, space = self.ensemble, self.space
+        compiled, cells = e.compiled, e.compiled.cells
+        at = self.cells_at(places[None, :])[0]
+        start = np.cumsum(np.append(0, cells.n_cells))
+        alike = np.ones(int(start[-1]), np.bool_)
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        slots = (cells.slot_feature, cells.slot_table, cells.lut, cells.slot_cuts)
+        numbers = np.diff(cells.cut_start) + 1
+        boxes.cells_alike(e.left, e.right, e.tree_start, *splits, *slots, numbers, at, start, alike)
+        lower, upper, x = space.lower.copy(), space.upper.copy(), space.lower.copy()
+        categories: dict[int, tuple[object, ...]] = {}
+        for column in range(e.n_features):
+            j = int(compiled.position[column])
+            if space.fixed[column]:
+                continue
+            begin, end = lower[column], upper[column]
+            inside = np.ones(0, np.bool_)
+            if j >= 0:
+                same = alike[start[j] : start[j + 1]]
+                if at[j] == cells.cuts_of(j).size + 1:
+                    # The number that means missing.
+                    lower[column] = upper[column] = x[column] = e.missing_value
+                    continue
+                if not cells.has_sets[j]:
+                    begin, end = self._run(j, int(at[j]), same, begin, end)
+            if column in space.values:
+                numbers = space.values[column]
+                inside = (begin <= numbers) & (numbers <= end)
+                if j >= 0:
+                    inside &= same[self.cell_of(j, numbers)]
+                numbers = numbers[inside]
+                middle = numbers[(numbers.size - 1) // 2]
+                if j >= 0:
+                    own = numbers[self.cell_of(j, numbers) == at[j]]
+                    middle = own[(own.size - 1) // 2]
+                x[column] = middle
+                if column in e.categories:
+                    begin, end = numbers[0], numbers[-1]
+                    known = e.categories[column]
+                    labels = dict(zip(known.value.tolist(), known.labels or (), strict=False))
+                    categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
+            elif space.integer[column]:
+                x[column] = _whole(begin, end, e.missing_value)
+            else:
+                x[column] = self._middle(j, begin, end)
+            lower[column], upper[column] = begin, end
+        return x, Region(lower, upper, categories)
+
+    def _run(self, j: int, cell: int, same: Array, low: float, high: float) -> tuple[float, float]:
+        """Return the float64 ends of the run of like cells around one, within bounds.
+
+        It does not reach over a number that means missing.
+        """
+        n = self.ensemble.compiled.cells.cuts_of(j).size + 1
+        unlike = np.flatnonzero(~same[:n])
+        at = np.searchsorted(unlike, cell)
+        first = int(unlike[at - 1]) + 1 if at > 0 else 0
+        last = int(unlike[at]) - 1 if at < unlike.size else n - 1
+        begin, end = self._ends(j, first, last)
+        lower, upper = max(begin, low), min(end, high)
+        missing = self.ensemble.missing_value
+        if lower <= missing <= upper:
+            gap = self._preimage(missing)
+            begin, end = self._ends(j, cell, cell)
+            own = max(begin, low), min(end, high)
+            # The side on which the cell itself has more room.
+            if own[1] > gap[1] and (own[0] > gap[1] or own[1] - gap[1] >= gap[0] - own[0]):
+                lower = float(np.nextafter(gap[1], np.inf))
+            else:
+                upper = float(np.nextafter(gap[0], -np.inf))
+        return lower, upper
+
+    def _preimage(self, value: float) -> tuple[float, float]:
+        """Return the first and last float64 that is cast to a value."""
+        dtype = self.ensemble.input_dtype
+        before = np.array([np.nextafter(dtype.type(value), dtype.type(-np.inf)), value])
+        last = last_before(before.astype(np.float64), dtype)
+        return float(np.nextafter(last[0], np.inf)), float(last[1])
+
+    def _middle(self, j: int, low: float, high: float) -> float:
+        """Return the middle of an interval; near the cuts where it is infinite."""
+        if np.isfinite(low) and np.isfinite(high):
+            middle = low / 2 + high / 2
+            return float(min(max(middle, low), high))
+        cuts = self.ensemble.compiled.cells.cuts_of(j) if j >= 0 else np.empty(0)
+        if np.isinf(low) and np.isinf(high):
+            return 0.0
+        # A tenth of the range of the cuts beyond the finite end.
+        reach = 0.1 * float(cuts[-1] - cuts[0]) if cuts.size > 1 else 0.0
+        end = low if np.isfinite(low) else high
+        step = max(reach, 1e-3 * abs(end)) or 1.0
+        largest = float(np.finfo(self.ensemble.input_dtype).max)
+        return min(end + step, largest) if np.isfinite(low) else max(end - step, -largest)
+
+
+def _whole(low: float, high: float, missing: float) -> float:
+    """Return a whole number in the middle of an interval that is not the one that means missing."""
+    least, most = np.ceil(low), np.floor(high)
+    if np.isinf(least) and np.isinf(most):
+        middle = 0.0
+    elif np.isinf(least) or np.isinf(most):
+        middle = most - 1 if np.isinf(least) else least + 1
+    else:
+        middle = np.floor(least / 2 + most / 2)
+    middle = min(max(middle, least), most)
+    if middle == missing:
+        middle = middle + 1 if middle + 1 <= most else middle - 1
+    return float(middle)
+
+
+def last_before(cuts: Array, dtype: np.dtype) -> Array:
+    """Return the last float64 that is not above each cut once it is cast to ``dtype``.
+
+    Halfway between a cut and the next number, the cast goes to the even one of the two.
+    """
+    if dtype == np.float64:
+        return cuts
+    below = cuts.astype(np.float32)
+    with np.errstate(over="ignore"):
+        above = np.nextafter(below, np.float32(np.inf))
+        half = below.astype(np.float64) / 2 + above.astype(np.float64) / 2
+        last = np.where(half.astype(np.float32) <= below, half, np.nextafter(half, -np.inf))
+    return np.where(np.isfinite(half), last, cuts)
