@@ -141,7 +141,9 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
         also = () if more is None else more[column]
         pool = special_values(e, column, also)
         known = e.categories.get(column)
-        kind = rng.choice(["box", "integer", "list", "fixed", "wide"], p=[0.4, 0.2, 0.15, 0.1, 0.15])
+        kind = rng.choice(
+            ["box", "integer", "list", "fixed", "wide"], p=[0.4, 0.2, 0.15, 0.1, 0.15]
+        )
         if kind == "list" and (known is None or len(known)):
             source = pool if known is None else known.value
             chosen = rng.choice(source, rng.integers(1, 6))

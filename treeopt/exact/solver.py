@@ -35,7 +35,6 @@ from treeopt.exact.tree_search import (
     open_bound,
     share,
 )
-
 from treeopt.stand_ins import staircase
 
 if TYPE_CHECKING:

@@ -1,0 +1,37 @@
+"""The examples run as a user would run them, and say what they promise."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import treeopt
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_runs_as_a_script(path, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip().endswith("True")
+
+
+def test_the_furnace_gains_and_keeps_its_context():
+    furnace = runpy.run_path(str(EXAMPLES / "furnace.py"))
+    today, as_it_is, best, model = furnace["decide"]()
+    assert best.status is treeopt.Status.OPTIMAL and best.gap <= best.rounding
+    assert best.fun > as_it_is
+    assert best.x[furnace["CONTEXT"]].tolist() == today[furnace["CONTEXT"]].tolist()
+    for name, (low, high) in furnace["LIMITS"].items():
+        assert low <= best.x[name] <= high
+    assert best.x["bags"] == int(best.x["bags"])
+    # No setting on a fine grid does better.
+    rng = np.random.default_rng(0)
+    trial = best.frame.loc[best.frame.index.repeat(3000)].reset_index(drop=True)
+    for name, (low, high) in furnace["LIMITS"].items():
+        trial[name] = rng.uniform(low, high, len(trial))
+    trial["bags"] = trial["bags"].round()
+    assert model.predict(trial).max() <= best.bound
