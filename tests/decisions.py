@@ -8,19 +8,32 @@ like a value that is kept already, and predicts all combinations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
+import xgboost as xgb
+from hypothesis import HealthCheck, Phase, settings
 
 import treeopt
-from tests.rows import MAX32, neighbours
+from tests.models import Case
+from tests.rows import MAX32, neighbours, thresholds
 from tests.truth import predict
 from treeopt import Decision, Ensemble, Status
 from treeopt.cells import ZERO_LIMIT
+from treeopt.links import IDENTITY
 
 SENSES = {"min": treeopt.minimize, "max": treeopt.maximize}
+
+FUZZ = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+"""Many examples; none is made smaller, since that takes minutes."""
 
 MOST_POINTS = 3000
 """A random problem is cut down until it has no more combinations."""
@@ -49,14 +62,28 @@ class Problem:
         """Return what the ensemble predicts at all of them; checked by hand at both ends."""
         X = self.points()
         found = self.ensemble.predict(X)
-        if self.ensemble.link == treeopt.links.IDENTITY:
+        if is_plain(self.ensemble):
             ends = [int(found.argmin()), int(found.argmax())]
             assert predict(self.ensemble, X[ends]).tolist() == found[ends].tolist()
         return found.astype(np.float64)
 
     def decide(self, sense: str, model: Any = None, **more: Any) -> Decision:
-        """Ask treeopt."""
-        return SENSES[sense](self.ensemble if model is None else model, **self.options, **more)
+        """Ask treeopt; categories are told by their labels, where they have them."""
+        e, told = self.ensemble, dict(self.options)
+        for name, listed in (("fixed", False), ("categories", True)):
+            given = told.get(name, {})
+            told[name] = {
+                j: [label(e, j, v) for v in value] if listed else label(e, j, value)
+                for j, value in given.items()
+            }
+        return SENSES[sense](e if model is None else model, **told, **more)
+
+
+def label(e: Ensemble, column: int, value: float) -> Any:
+    """Return what a user calls a value of a feature."""
+    known = e.categories.get(column)
+    labels = {} if known is None else {v: k for k, v in known.number_of.items()}
+    return labels.get(value, value)
 
 
 def seen(e: Ensemble, values: np.ndarray) -> np.ndarray:
@@ -64,6 +91,12 @@ def seen(e: Ensemble, values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         cast = np.asarray(values, np.float64).astype(e.input_dtype).astype(np.float64)
     return np.where(cast == e.missing_value, np.nan, cast)
+
+
+def is_finite(e: Ensemble, values: np.ndarray) -> np.ndarray:
+    """Tell which values are finite for the model."""
+    with np.errstate(over="ignore"):
+        return np.isfinite(values.astype(e.input_dtype))
 
 
 def turns(e: Ensemble, column: int, values: np.ndarray) -> np.ndarray:
@@ -105,8 +138,8 @@ def special_values(e: Ensemble, column: int, more: Any = ()) -> np.ndarray:
     at = at[np.isfinite(at)]
     around = np.unique(neighbours(at))
     between = np.concatenate([at[:-1] / 2 + at[1:] / 2, [at[0] - 1, at[-1] + 1]])
-    values = np.concatenate([around, between, 2 * at[[0, -1]], [-MAX32, MAX32]])
-    return np.unique(values[np.isfinite(seen(e, np.where(values == e.missing_value, 0, values)))])
+    values = np.concatenate([around, between, 1.5 * at[[0, -1]] / 1.1, [-MAX32, MAX32]])
+    return np.unique(values[is_finite(e, values)])
 
 
 def admitted(
@@ -123,7 +156,7 @@ def admitted(
         values = np.concatenate([np.floor(values) + step for step in (-1, 0, 1)])
         values = np.concatenate([values, np.ceil(ends), np.floor(ends)])
     values = np.unique(np.append(values, ends)) if not integer else np.unique(values)
-    values = values[(low <= values) & (values <= high)]
+    values = values[(low <= values) & (values <= high) & is_finite(e, values)]
     return distinct_values(e, column, values)
 
 
@@ -141,11 +174,13 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
         also = () if more is None else more[column]
         pool = special_values(e, column, also)
         known = e.categories.get(column)
+        if known is not None and known.has_numbers:  # a number is a label, and must be one
+            pool = np.array(list(known.number_of.values()))
         kind = rng.choice(
             ["box", "integer", "list", "fixed", "wide"], p=[0.4, 0.2, 0.15, 0.1, 0.15]
         )
         if kind == "list" and (known is None or len(known)):
-            source = pool if known is None else known.value
+            source = pool if known is None or known.has_numbers else known.value
             chosen = rng.choice(source, rng.integers(1, 6))
             lists[column] = chosen.tolist()
             values.append(distinct_values(e, column, chosen))
@@ -155,6 +190,8 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
             fixed[column] = float(value)
             values.append(np.array([value]))
             continue
+        if known is not None and len(known) and rng.random() < 0.8:
+            pool = known.value
         low, high = np.sort(rng.choice(pool, 2))
         if kind == "wide":
             low, high = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)][rng.integers(3)]
@@ -273,6 +310,138 @@ def check_admitted(res: Decision, options: Mapping[str, Any]) -> None:
     for column, value in options.get("fixed", {}).items():
         assert np.array_equal(x[column], value, equal_nan=True)
     assert np.isfinite(x[[c for c in range(x.size) if c not in options.get("fixed", {})]]).all()
+
+
+def is_plain(e: Ensemble) -> bool:
+    """Tell whether the prediction is the sum itself."""
+    return e.link == IDENTITY
+
+
+def thresholds_of(case: Case) -> list[np.ndarray]:
+    """Return the thresholds of each feature as the model's library stores them."""
+    found = thresholds(case)
+    return [found.value[found.feature == j] for j in range(case.matrix.shape[1])]
+
+
+def thinned(table: Mapping[str, Any], step: int) -> list[str]:
+    """Return every so manieth name."""
+    return list(table)[::step]
+
+def slow(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a test that runs only with ``-m slow``."""
+    asked = pytest.mark.skipif("'slow' not in config.option.markexpr", reason="run with -m slow")
+    return pytest.mark.slow(asked(test))
+
+
+Split = tuple[int, Any, float, float]
+
+
+def tree_of(
+    trees: list[Split | float],
+    n_features: int,
+    *,
+    dtype: Any = np.float64,
+    default_left: bool = False,
+    **rest: Any,
+) -> Ensemble:
+    """Return an ensemble of stumps and leaves.
+
+    A stump is feature, threshold or list of categories, and the values on the left and right.
+    """
+    nodes: list[tuple[Any, ...]] = []
+    start, sets = [0], []
+    for tree in trees:
+        at = len(nodes)
+        if isinstance(tree, tuple):
+            feature, cut, left, right = tree
+            by_set = isinstance(cut, list)
+            sets += [cut] if by_set else []
+            of = len(sets) - 1 if by_set else -1
+            nodes.append((feature, np.nan if by_set else cut, at + 1, at + 2, 0.0, of))
+            nodes += [(-1, np.nan, -1, -1, value, -1) for value in (left, right)]
+        else:
+            nodes.append((-1, np.nan, -1, -1, tree, -1))
+        start.append(len(nodes))
+    feature, threshold, left, right, value, of = zip(*nodes, strict=True)
+    inner = np.array(left) >= 0
+    return Ensemble(
+        feature=np.array(feature),
+        threshold=np.array(threshold, float),
+        left=np.array(left),
+        right=np.array(right),
+        value=np.array(value, dtype),
+        default_left=inner & default_left,
+        zero_missing=np.zeros(inner.size, bool),
+        tree_start=np.array(start),
+        category_set=np.array(of),
+        set_start=np.cumsum([0, *map(len, sets)]),
+        set_member=np.concatenate([[], *sets]).astype(np.int32),
+        n_features=n_features,
+        feature_names=None,
+        importances=np.full(n_features, 1 / n_features),
+        **{"input_dtype": np.dtype(np.float64), **rest},
+    )
+
+
+def stump(*split: Any) -> Ensemble:
+    """Return an ensemble of one stump."""
+    return tree_of([split], split[0] + 1)
+
+
+def needle() -> tuple[Ensemble, np.ndarray]:
+    """Return a function that leads away from its optimum, -50, and a point where it is reached.
+
+    Every coordinate above 0.9 costs 1 but in the corner where all are: each descent ends at 0.
+    """
+    p = 12
+    inner = list(range(p))
+    corner = Ensemble(
+        feature=np.array([*inner, *[-1] * (p + 1)]),
+        threshold=np.array([*[0.9] * p, *[np.nan] * (p + 1)]),
+        left=np.array([*(p + 1 + k for k in inner), *[-1] * (p + 1)]),
+        right=np.array([*(k + 1 for k in inner), *[-1] * (p + 1)]),
+        value=np.array([*[0.0] * p, -50.0 - p, *[0.0] * p]),
+        default_left=np.zeros(2 * p + 1, bool),
+        zero_missing=np.zeros(2 * p + 1, bool),
+        tree_start=np.array([0, 2 * p + 1]),
+        n_features=p,
+        feature_names=None,
+        importances=np.full(p, 1 / p),
+        input_dtype=np.dtype(np.float64),
+    )
+    costs = tree_of([(k, 0.9, 0.0, 1.0) for k in inner], p)
+    names = ("feature", "threshold", "value", "default_left", "zero_missing")
+    both = {k: np.concatenate([getattr(corner, k), getattr(costs, k)]) for k in names}
+    n = corner.n_nodes
+    for side in ("left", "right"):
+        own = getattr(costs, side)
+        both[side] = np.concatenate([getattr(corner, side), np.where(own < 0, own, own + n)])
+    start = np.append(0, n + costs.tree_start)
+    return replace(corner, **both, tree_start=start, category_set=[]), np.full(p, 0.95)
+
+
+@cache
+def hard(sense: str) -> tuple[Ensemble, np.ndarray, float]:
+    """Return a boosted model that takes some hundred nodes, its data, and the optimum.
+
+    The optimum is that of a proof at full speed; it is compared with other provers elsewhere.
+    """
+    rng = np.random.default_rng(3)
+    X = rng.random((400, 5))
+    y = np.sin(9 * X[:, 0] * X[:, 1]) + np.cos(7 * X[:, 2] - 5 * X[:, 3]) + X[:, 4] * X[:, 0]
+    made = xgb.XGBRegressor(n_estimators=60, max_depth=4, learning_rate=0.3, random_state=0)
+    e = treeopt.from_model(made.fit(X, y + 0.3 * rng.normal(size=400)))
+    return e, X, SENSES[sense](e, X).fun
+
+
+@cache
+def hardest() -> tuple[Ensemble, np.ndarray]:
+    """Return a model whose proof takes far longer than any test, and its data."""
+    rng = np.random.default_rng(4)
+    X = rng.random((1500, 20))
+    y = sum(np.sin(6 * X[:, j] * X[:, j + 1] + j) for j in range(19))
+    made = xgb.XGBRegressor(n_estimators=120, max_depth=6, random_state=0)
+    return treeopt.from_model(made.fit(X, y + rng.normal(size=1500))), X
 
 
 def plain(x: Any) -> np.ndarray:

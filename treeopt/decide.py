@@ -21,7 +21,7 @@ from treeopt.arguments import (
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
 from treeopt.frames import named
-from treeopt.grid import Grid
+from treeopt.grid import Grid, Region
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Status
@@ -36,11 +36,9 @@ METHODS = ("auto", "exact", "local", "stepdirect")
 DEFAULT_EVALS = 2000
 """Evaluations of the methods that end by them, unless told otherwise."""
 
-N_STARTS = 5
-"""The local search begins at so many of the best rows, or at random points if there are none."""
-
-ROWS_TRIED = 50
-"""So many rows of the data, drawn at random if there are more, are looked at for these."""
+N_STARTS = 30
+"""The local search begins at so many rows of the data, the best of them first, or at random points
+if there are none."""
 
 
 def minimize(
@@ -247,7 +245,8 @@ class _Task:
                 if method == "local":
                     solver.improve(self.most, check)
                     raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
-                solver.prove(self.most, check, n_jobs, kicks=method == "auto")
+                with_local = method == "auto"
+                solver.prove(self.most, check, n_jobs, with_local, self.limits.pause)
             except Stopped as stop:
                 status, message = stop.status, stop.message
             except KeyboardInterrupt:
@@ -369,7 +368,9 @@ class _Task:
     ) -> Decision:
         """Return the result; the value is the model's own."""
         self.bar.close()
-        x, region, fun = None, None, np.nan
+        x, fun = None, np.nan
+        nowhere = np.full(self.ensemble.n_features, np.nan)
+        region = Region(nowhere, nowhere.copy(), {})
         if places is not None:
             x, region = self.grid.region(places)
             fun = self.own_value(x, self.value_of(self.margin_at(places)))
@@ -483,12 +484,12 @@ def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
         found.append(grid.places_of(X))
     if space.data is not None:
         rows = space.data
-        if len(rows) > ROWS_TRIED:
-            rows = rows[rng.choice(len(rows), ROWS_TRIED, replace=False)]
-        places = np.unique(grid.places_of(rows), axis=0)
+        if len(rows) > N_STARTS:
+            rows = rows[rng.choice(len(rows), N_STARTS, replace=False)]
+        places = grid.places_of(rows)
         leaf = e.compiled.leaves_at(grid.cells_at(places))
         value = sign * e.compiled.leaf_value[leaf].sum(axis=1)
-        found.append(places[np.argsort(value, kind="stable")[:N_STARTS]])
+        found.append(places[np.argsort(value, kind="stable")])
     else:
         sizes = np.diff(grid.place_start)
         found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))

@@ -68,11 +68,11 @@ def _decide(model: Any, ensemble: treeopt.Ensemble, data: datasets.Dataset) -> N
     treeopt.maximize(ensemble, data.X, max_evals=1)  # compiles
     best = treeopt.maximize(ensemble, data.X, integer=["chas", "rad"], rng=0)
     print(f"\nThe best house within the range of the data:\n\n{best}")
-    same = "the same" if model.predict(best._point[None, :])[0] == best.fun else "another value"
+    same = "the same" if model.predict(np.array([best.x]))[0] == best.fun else "another value"
     print(f"\nThe forest's own predict gives {same}, to the last bit.")
-    rows = np.random.default_rng(0).uniform(*best.region[:2], (1000, data.X.shape[1]))
-    corners = np.stack(best.region[:2])
-    alike = (model.predict(np.vstack([rows, corners])) == best.fun).all()
+    low, high = best.region.lower, best.region.upper
+    rows = np.random.default_rng(0).uniform(low, high, (1000, low.size))
+    alike = (model.predict(np.vstack([rows, low, high])) == best.fun).all()
     print(
         f"1,000 random points of the region and two corners: {'all' if alike else 'NOT all'} equal."
     )

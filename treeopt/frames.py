@@ -87,7 +87,6 @@ def described(decision: Decision) -> str:
     )
     lines.append("It stays the same as long as")
     ensemble, region = decision._ensemble, decision.region
-    assert region is not None
     names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
     width = max(len(name) for name in names)
     values = labelled(decision._point, ensemble)

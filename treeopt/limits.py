@@ -62,6 +62,15 @@ class Limits:
         finally:
             self.inside = False
 
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Stop the clock, while kernels are compiled."""
+        before = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.begin += time.perf_counter() - before
+
     def time(self) -> float:
         """Return the seconds since the search began."""
         return (time.perf_counter() if self.running else self.end) - self.begin

@@ -145,7 +145,7 @@ class Decision:
         The same in a sentence.
     region : Region
         The box around `x` in which every input gives the same prediction: ``lower`` and ``upper``,
-        both included, cut to the bounds, and the ``categories``.
+        both included, cut to the bounds, and the ``categories``. NaN if there is no point.
     nfev : int
         Number of evaluations. For StepDIRECT they are predictions; otherwise points at which the
         whole function along all axes was looked at.
@@ -167,7 +167,7 @@ class Decision:
     status: Status
     success: bool
     message: str
-    region: Region | None
+    region: Region
     nfev: int
     nodes: int
     time: float

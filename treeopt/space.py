@@ -211,10 +211,9 @@ def read_space(
         if column in values or column in fixed_at or not len(known):
             continue
         low, high = pairs[column]
-        if data is not None and not is_open[column]:
-            among = np.isin(known.value, data[:, column])
-        else:
-            among = np.array((low <= known.value) & (known.value <= high))
+        among: Array = np.asarray((low <= known.value) & (known.value <= high))
+        if data is not None:
+            among &= np.isin(known.value, data[:, column])
         if low < high or among.any():
             values[column] = known.value[among]
     nothing = ""

@@ -57,11 +57,12 @@ class Certificate:
         self.ensemble, self.leaves, self.sign = ensemble, leaves, sign
         self.noise = search_rounding(leaves)
         self.margin = model_rounding(ensemble, leaves)
+        self.extra = self.noise  # what ties of the search may be better by
 
     @property
     def rounding(self) -> float:
         """The most that a proven optimum and its bound can differ by, in units of the margin."""
-        return 2 * (self.margin + 2 * self.noise) / self.ensemble.divisor
+        return 2 * (self.margin + self.noise + self.extra) / self.ensemble.divisor
 
     def margin_of(self, total: float) -> float:
         """Return the least margin of the model whose true sum is no better than ``total``.

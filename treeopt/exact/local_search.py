@@ -4,7 +4,6 @@ Of every box it is known how many of the point's coordinates lie outside it. Box
 those that hold the point, one per tree; boxes with one tell what the tree would add if just that
 coordinate moved into them. So one pass over the boxes gives the whole function along all lines
 through the point. The best move along any of them is made until there is none: a local minimum.
-From there some coordinates are set at random, and the search goes on from the better of the two.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treeopt.kernels.jit import kernel
-from treeopt.kernels.random import below
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -23,9 +21,14 @@ if TYPE_CHECKING:
 ONCE = np.int64(2**40)
 """A box's `outside` counts coordinates in units of this, and adds up their numbers."""
 
-# The places of `Walk.counter` and of `Walk.value`.
+# The places of `Walk.counter`.
 PASSES, MOVES = range(2)
-HERE, HOME = range(2)
+
+ELITE = 20
+"""So many local minima are kept."""
+
+CHILDREN = 0.5
+"""Share of descents that begin between two of them, rather than near one."""
 
 FEATURE, FIRST, LAST = range(3)
 """A move: the feature, and the first and last of neighbouring places that are equally good."""
@@ -35,26 +38,20 @@ class Walk(NamedTuple):
     """Where the local search stands."""
 
     at: Array  # the point, as places
-    home: Array  # the best local minimum so far
-    value: Array  # the sums at these two
     outside: Array  # for each box, the coordinates of the point that lie outside it
     change: Array  # room for the function along all lines
     near: Array  # room for the boxes of a tree
-    random: Array
     counter: Array
 
 
-def new_walk(leaves: Leaves, seed: int) -> Walk:
+def new_walk(leaves: Leaves) -> Walk:
     """Return a walk that has not begun: `go_to` a point first."""
     p, n = leaves.low.shape
     return Walk(
         at=np.full(p, -1, np.int32),
-        home=np.full(p, -1, np.int32),
-        value=np.full(2, np.inf),
         outside=np.full(n, p * ONCE + p * (p - 1) // 2, np.int64),
         change=np.zeros(int(leaves.place_start[-1]) + p),
         near=np.empty(n, np.int32),
-        random=np.array([seed], np.uint64),
         counter=np.zeros(2, np.int64),
     )
 
@@ -132,8 +129,8 @@ def look(leaves: Any, walk: Any, best: Any) -> Any:
 
 
 @kernel
-def descend(leaves: Any, walk: Any, noise: Any, most: Any) -> None:
-    """Make the best moves until there is none that brings more than ``noise``.
+def descend(leaves: Any, walk: Any, noise: Any, most: Any) -> Any:
+    """Make the best moves until there is none that brings more than ``noise``; return the sum.
 
     Ends after ``most`` passes of the whole walk, wherever it stands then.
     """
@@ -150,19 +147,71 @@ def descend(leaves: Any, walk: Any, noise: Any, most: Any) -> None:
             move(leaves, walk, k, before)
             break
         total, least = better, next_least
-    walk.value[HERE] = total
-    if total <= walk.value[HOME]:
-        walk.value[HOME] = total
-        for k in range(walk.at.size):
-            walk.home[k] = walk.at[k]
+    return total
 
 
-@kernel
-def kick(leaves: Any, walk: Any, noise: Any, most: Any) -> None:
-    """Set two to four coordinates of the best point at random, and descend."""
-    go_to(leaves, walk, walk.home)
-    for _ in range(2 + below(3, walk.random)):
-        k = below(walk.at.size, walk.random)
-        size = leaves.place_start[k + 1] - leaves.place_start[k]
-        move(leaves, walk, k, np.int32(below(size, walk.random)))
-    descend(leaves, walk, noise, most)
+class LocalSearch:
+    """Descents from many points: given ones, then children and neighbours of the best found.
+
+    The best different local minima are kept. A new point is one of them with a few coordinates set
+    at random, or takes each coordinate from one of two of them.
+
+    Attributes
+    ----------
+    best : int32 array
+        The best point so far, as places.
+    value : float
+        The sum there.
+    in_vain : int
+        Number of descents since the best was found.
+    """
+
+    def __init__(self, leaves: Leaves, starts: Array, noise: float, seed: int) -> None:
+        self.leaves, self.noise = leaves, noise
+        self.walk = new_walk(leaves)
+        self.starts = list(starts)
+        self.rng = np.random.default_rng(seed)
+        self.elite: list[Array] = []
+        self.values: list[float] = []
+        self.best, self.value = np.zeros(self.walk.at.size, np.int32), np.inf
+        self.in_vain = 0
+
+    @property
+    def passes(self) -> int:
+        """The number of points at which all lines were looked at."""
+        return int(self.walk.counter[PASSES])
+
+    @property
+    def work(self) -> int:
+        """The work so far."""
+        return int(2.5 * self.walk.counter.sum() * self.leaves.value.size)
+
+    def step(self, most: int) -> None:
+        """Descend from the next point, for at most so many passes in all."""
+        if self.starts:
+            self.descend_from(self.starts.pop(0), most)
+        elif len(self.elite) > 1 and self.rng.random() < CHILDREN:
+            mother, father = self.rng.choice(len(self.elite), 2, replace=False)
+            which = self.rng.random(self.best.size) < 0.5
+            self.descend_from(np.where(which, self.elite[mother], self.elite[father]), most)
+        else:
+            point = self.elite[self.rng.integers(len(self.elite))].copy()
+            axes = self.rng.integers(point.size, size=self.rng.integers(2, 5))
+            point[axes] = self.rng.integers(np.diff(self.leaves.place_start)[axes])
+            self.descend_from(point, most)
+
+    def descend_from(self, point: Array, most: int) -> None:
+        """Descend from a point, and keep where it leads if that is good."""
+        go_to(self.leaves, self.walk, point)
+        value = float(descend(self.leaves, self.walk, self.noise, most))
+        self.in_vain += 1
+        if value < self.value:
+            self.best, self.value, self.in_vain = self.walk.at.copy(), value, 0
+        if any(abs(value - known) <= self.noise for known in self.values):
+            return
+        if len(self.elite) < ELITE:
+            self.elite.append(self.walk.at.copy())
+            self.values.append(value)
+        elif value < max(self.values):
+            worst = int(np.argmax(self.values))
+            self.elite[worst], self.values[worst] = self.walk.at.copy(), value

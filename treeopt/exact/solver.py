@@ -7,62 +7,48 @@ in seconds: the result does not depend on the speed of the machine unless a limi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeopt.exact import local_search
 from treeopt.exact.certificate import Certificate
+from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.leaves import Leaves, restrict
-from treeopt.exact.local_search import HOME, MOVES, PASSES
-from treeopt.exact.tree_search import (
-    BEST,
-    FULL,
-    HEAP,
-    NODES,
-    PLUNGE,
-    ROUNDS,
-    SPENT,
-    TIE_BOUND,
-    TIES,
-    advance,
-    grown,
-    is_unfinished,
-    new_search,
-    open_bound,
-    share,
-)
+from treeopt.exact.local_search import LocalSearch
+from treeopt.exact.tree_search import TreeSearch
 from treeopt.stand_ins import staircase
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
-    from treeopt.exact.tree_search import Search
     from treeopt.grid import Grid
 
-FIRST_WORK, MOST_WORK = 20_000, 4_000_000
-"""Work of the first turn of the proof, in boxes looked at; each next turn has twice that of the one
-before, up to the most, which takes some 20 ms. Then limits, signals and the callback get a look."""
+Pause = Callable[[], AbstractContextManager[Any]]
 
-PLUNGE_NODES = 100
-"""Nodes of a plunge before the best open node is looked for again."""
+MS = 1_000_000
+"""A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
+
+START_WORK = 3 * MS
+"""Work of the local search before the proof begins; it descends at least once."""
+
+FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
+"""Work of the first turn of the proof; each next turn has twice that of the one before, up to the
+most. Then limits, signals and the callback get a look."""
 
 SHARE, LATER_SHARE = 0.5, 0.05
 """Work of the local search for each unit of the proof's: at first, and once it is of no use."""
 
 PATIENCE = 100
-"""So many kicks without success, and the local search is of no use for now."""
+"""So many descents without success, and the local search is of no use for now."""
 
-MERGE_AFTER = 1000
-"""From so many nodes on, the first node of each plunge has its trees merged."""
+DUAL_AFTER = 50 * MS
+"""After so much work of the plain tree search, the one with the stronger bound joins in."""
 
-MERGE_ROUNDS = 1
-"""How often: each round makes one tree of two."""
-
-OPEN_BYTES = 2**30
-"""Memory for open nodes: beyond that a plunge goes on until nothing below it is open."""
+RACE = 1000 * MS
+"""After so much work of both, only the one with the better bound goes on."""
 
 
 def list_leaves(ensemble: Ensemble, grid: Grid, sign: float) -> Leaves:
@@ -128,132 +114,104 @@ class Solver:
         The places of the best point.
     value : float
         The sum of its leaves; smaller is better.
+    proven : bool
+        Whether nothing better is left.
     """
 
     def __init__(
         self, ensemble: Ensemble, grid: Grid, sign: float, starts: Array, seed: int
     ) -> None:
-        self.starts = list(starts)
+        self.grid = grid
         self.leaves = list_leaves(ensemble, grid, sign)
         self.certificate = Certificate(ensemble, self.leaves, sign)
         self.noise = self.certificate.noise
-        self.walk = local_search.new_walk(self.leaves, seed)
-        self.best = np.zeros(grid.free.size, np.int32)
-        self.value = np.inf
-        self.searches: list[Search] = []
+        self.local = LocalSearch(self.leaves, starts, self.noise, seed)
+        self.best, self.value = self.local.best, np.inf
+        self.proofs: list[TreeSearch | DualSearch] = []
+        self.dropped_nodes = 0
+        self.least = -np.inf
         self.proven = False
-        self.in_vain = 0
 
     @property
     def nodes(self) -> int:
         """The number of nodes so far."""
-        return sum(int(search.counter[NODES]) for search in self.searches)
+        return self.dropped_nodes + sum(proof.nodes for proof in self.proofs)
 
     @property
     def evaluations(self) -> int:
         """The number of points so far at which all lines were looked at."""
-        return int(self.walk.counter[PASSES])
-
-    def descend_from(self, point: Array, most: int) -> None:
-        """Descend from a point."""
-        local_search.go_to(self.leaves, self.walk, point)
-        local_search.descend(self.leaves, self.walk, self.noise, most)
-        self._take(self.walk.home, float(self.walk.value[HOME]))
+        return self.local.passes
 
     def improve(self, most: int, check: Callable[[], None]) -> None:
-        """Kick and descend, until ``check`` raises an exception."""
-        self._kick(most)
-        check()
-        while self.best.size:
-            self._kick(most)
+        """Search until ``check`` raises an exception, or there is nothing to choose."""
+        while True:
+            self.local.step(most)
+            self._take(self.local.best, self.local.value)
             check()
+            if not self.best.size:
+                return
 
-    def prove(self, most: int, check: Callable[[], None], n_jobs: int, kicks: bool) -> None:
+    def prove(
+        self, most: int, check: Callable[[], None], n_jobs: int, with_local: bool, pause: Pause
+    ) -> None:
         """Prove the optimum, unless ``check`` raises an exception first.
 
-        The first start is descended from at once, the others before any kick.
+        ``pause`` is entered while kernels are compiled.
         """
-        self._kick(most)
+        self.local.step(most)
+        while with_local and self.best.size and self.local.starts and self.local.work < START_WORK:
+            self.local.step(most)
+        self._take(self.local.best, self.local.value)
         check()
         margin = 2 * self.certificate.margin + 4 * self.noise
-        for job in range(n_jobs):
-            self.searches.append(new_search(self.leaves, 2 * self.noise, margin))
-            self.searches[-1].counter[PLUNGE] = PLUNGE_NODES
-            if job:
-                self.searches[-1].counter[HEAP] = 0
+        tree = TreeSearch(self.leaves, self.noise, margin, n_jobs)
+        dual: list[DualSearch] = []
+        self.proofs.append(tree)
         work = FIRST_WORK
-        with ThreadPoolExecutor(n_jobs) as pool:
+        with Threads(n_jobs) as threads:
             while not self.proven:
-                tasks = [partial(self._advance, job, work) for job in range(n_jobs)]
-                if kicks:
-                    tasks.append(partial(self._kick_for_a_while, most))
-                for search in self.searches:
-                    self._tell(search)
-                if n_jobs == 1:
-                    for task in tasks:
-                        task()
-                else:
-                    for future in [pool.submit(task) for task in tasks]:
-                        future.result()
-                self._collect(most)
+                if tree.spent > DUAL_AFTER and not dual:
+                    with pause():
+                        compile_dual()
+                    dual.append(DualSearch(self.leaves, self.noise, margin, n_jobs))
+                    self.proofs += dual
+                self._turn(work, most, with_local, threads)
                 check()
                 work = min(2 * work, MOST_WORK)
 
-    def _kick(self, most: int) -> None:
-        """Descend from the next start, or from near the best point if there is none left."""
-        before = self.walk.value[HOME]
-        if self.starts:
-            self.descend_from(self.starts.pop(0), most)
-        else:
-            local_search.kick(self.leaves, self.walk, self.noise, most)
-        self.in_vain = 0 if self.walk.value[HOME] < before else self.in_vain + 1
-        self._take(self.walk.home, float(self.walk.value[HOME]))
+    def _turn(self, work: int, most: int, with_local: bool, threads: Threads) -> None:
+        """Let all go on for a while, and take over what they find."""
+        for proof in self.proofs:
+            for point in proof.advance(work, self.best, self.value, threads.run):
+                self.local.descend_from(point, most)
+            self._take(self.local.best, self.local.value)
+        if with_local:
+            self._search_for_a_while(most)
+            self._take(self.local.best, self.local.value)
+        for proof in self.proofs:
+            ties = [bound for bound, _ in proof.ties]
+            self.least = max(self.least, min([proof.bound, proof.tie_bound, self.value, *ties]))
+        finished = [proof for proof in self.proofs if not proof.is_open]
+        if finished:
+            self._drop_all_but(finished[0])
+            self.proven = True
+        elif len(self.proofs) > 1 and sum(proof.spent for proof in self.proofs) > RACE:
+            self._drop_all_but(max(self.proofs, key=lambda proof: proof.bound))
 
-    def _kick_for_a_while(self, most: int) -> None:
+    def _drop_all_but(self, proof: TreeSearch | DualSearch) -> None:
+        """Go on with one proof alone."""
+        self.certificate.extra = proof.noise
+        self.dropped_nodes = self.nodes - proof.nodes
+        self.proofs = [proof]
+
+    def _search_for_a_while(self, most: int) -> None:
         """Give the local search its share of the work."""
-        if not self.best.size:
-            return
-        share = SHARE if self.in_vain < PATIENCE else LATER_SHARE
-        spent = sum(int(search.counter[SPENT]) for search in self.searches)
-        begin = self._walked()
-        while self._walked() < share * spent and self._walked() < begin + MOST_WORK:
-            self._kick(most)
-
-    def _walked(self) -> int:
-        """Return the work of the local search so far."""
-        return int(self.walk.counter[PASSES] + self.walk.counter[MOVES]) * self.leaves.value.size
-
-    def _advance(self, job: int, work: int) -> None:
-        """Let a search go on."""
-        search = self.searches[job]
-        search.counter[ROUNDS] = MERGE_ROUNDS if search.counter[NODES] >= MERGE_AFTER else 0
-        if advance(self.leaves, search, work) == FULL:
-            if 2 * search.pool.nbytes <= OPEN_BYTES:
-                self.searches[job] = grown(search)
-            else:
-                # No room: as deep as it goes.
-                search.counter[PLUNGE] = 2**62
-
-    def _tell(self, search: Search) -> None:
-        """Tell a search of a better point."""
-        if self.value < search.number[BEST]:
-            search.number[BEST] = self.value
-            search.best[:] = self.best
-
-    def _collect(self, most: int) -> None:
-        """Take over what the searches have found, and share what is open among them."""
-        for search in self.searches:
-            if search.number[BEST] < self.value:
-                self._take(search.best, float(search.number[BEST]))
-                self.descend_from(search.best, most)
-                self.in_vain = 0
-        is_open = [is_unfinished(search) for search in self.searches]
-        self.proven = not any(is_open)
-        if not all(is_open) and any(is_open):
-            giver = max(self.searches, key=lambda search: int(search.counter[HEAP]))
-            for search, busy in zip(self.searches, is_open, strict=True):
-                if not busy:
-                    share(giver, search)
+        local = self.local
+        share = SHARE if local.in_vain < PATIENCE else LATER_SHARE
+        spent = sum(proof.spent for proof in self.proofs)
+        stop = min(share * spent, local.work + MOST_WORK)
+        while self.best.size and local.work < stop and local.passes < most:
+            local.step(most)
 
     def _take(self, point: Array, value: float) -> None:
         """Note a point if it is better than the best."""
@@ -265,32 +223,61 @@ class Solver:
 
         Both have the sign of the search. In the end, ties are judged by the model's own sums.
         """
-        if not self.searches:
-            return -np.inf
         certificate = self.certificate
-        bounds = [best]
-        for search in self.searches:
-            loose = min(open_bound(search), float(search.number[TIE_BOUND]))
-            bounds.append(certificate.margin_of(loose))
-            for i in range(search.counter[TIES]):
-                least = certificate.margin_of(float(search.tie_bound[i]))
-                if final and least < best:
-                    least = max(least, certificate.margin_of_box(search.tie_box[i]))
-                bounds.append(least)
+        if not self.proven or not final:
+            return min(best, certificate.margin_of(self.least))
+        proof = self.proofs[0]
+        bounds = [best, certificate.margin_of(proof.tie_bound)]
+        for bound, box in proof.ties:
+            least = certificate.margin_of(bound)
+            bounds.append(least if least >= best else max(least, certificate.margin_of_box(box)))
         return min(bounds)
+
+
+class Threads:
+    """Runs a function for several items, on threads if there are any."""
+
+    def __init__(self, n: int) -> None:
+        self.pool = ThreadPoolExecutor(n, thread_name_prefix="treeopt") if n > 1 else None
+
+    def run(self, function: Callable[..., Any], items: Iterable[Any], *rest: Any) -> list[Any]:
+        """Return what the function returns for each item and the rest."""
+        if self.pool is None:
+            return [function(item, *rest) for item in items]
+        futures = [self.pool.submit(function, item, *rest) for item in items]
+        return [future.result() for future in futures]
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
 
 
 @cache
 def compile_once() -> None:
-    """Compile, or load from the disk cache, all kernels: so that no time limit has to cover it."""
+    """Compile, or load from the disk cache, what every proof needs: no time limit covers it."""
+    solver = _stand_in()
+    solver.prove(2, lambda: None, 1, with_local=True, pause=nullcontext)
+    solver.grid.region(solver.best)
+    solver.grid.margin_at(solver.best[None, :])
+    solver.margin_bound(0.0, final=True)
+
+
+@cache
+def compile_dual() -> None:
+    """Do the same for what only longer proofs need."""
+    solver = _stand_in()
+    dual = DualSearch(solver.leaves, 0.0, 0.0, 1)
+    dual.advance(1, solver.best, np.inf, Threads(1).run)
+
+
+def _stand_in() -> Solver:
+    """Return a solver for a small problem."""
     from treeopt.grid import Grid
     from treeopt.space import read_space
 
     ensemble = staircase(4, np.float64)
     grid = Grid(ensemble, read_space(ensemble, [(0, 3)]))
-    solver = Solver(ensemble, grid, 1.0, np.zeros((1, 1), np.int32), 0)
-    solver.prove(2, lambda: None, 1, kicks=True)
-    local_search.kick(solver.leaves, solver.walk, 0.0, 2**62)
-    grid.region(solver.best)
-    grid.margin_at(solver.best[None, :])
-    solver.margin_bound(0.0, final=True)
+    return Solver(ensemble, grid, 1.0, np.zeros((1, 1), np.int32), 0)

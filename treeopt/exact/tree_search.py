@@ -9,12 +9,12 @@ point: boxes of trees that no better point can lie in are dropped, and so are pl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from treeopt.exact.branching import (
-    BRANCH,
     CUT,
     EMPTY,
     FEATURE,
@@ -27,7 +27,6 @@ from treeopt.exact.branching import (
     examine,
 )
 from treeopt.exact.lists import gather, narrow
-from treeopt.exact.merging import merge
 from treeopt.kernels.jit import kernel
 
 if TYPE_CHECKING:
@@ -35,11 +34,10 @@ if TYPE_CHECKING:
     from treeopt.exact.leaves import Leaves
 
 # The places of `Search.counter`: open nodes on the heap, unused places of the pool, the level of
-# the plunge (-1: none), nodes so far and in this plunge, work so far, ties noted, rows of the
-# table; and what is set from outside: the length of a plunge, and how many rounds of merging its
-# first node goes through.
-HEAP, UNUSED, LEVEL, NODES, PLUNGED, SPENT, TIES, ROWS, PLUNGE, ROUNDS = range(10)
-N_COUNTS = 10
+# the plunge (-1: none), nodes so far and in this plunge, work so far, ties noted; and, set from
+# outside, the length of a plunge.
+HEAP, UNUSED, LEVEL, NODES, PLUNGED, SPENT, TIES, PLUNGE = range(8)
+N_COUNTS = 8
 
 # The places of `Search.number`: the sum at the best point, how far computed sums may be off, how
 # much worse than the best point a true sum must be to be of no interest, and the least bound among
@@ -49,17 +47,24 @@ BEST, NOISE, MARGIN, TIE_BOUND = range(4)
 LEVELS = 256
 """The deepest that a plunge goes."""
 
+PLUNGE_NODES = 100
+"""Nodes of a plunge before the best open node is looked for again."""
+
+OPEN_BYTES = 2**30
+"""Memory for open nodes: beyond that a plunge goes on until nothing below it is open."""
+
+BOX_WORK = 15
+"""The work of looking at a box, in nanoseconds or so."""
+
 TIE_ROOM = 64
 """So many ties are kept with their boxes."""
 
-LARGEST_MERGE = 1024
-"""Two trees with more meets than this are not merged."""
-
-MERGE_ROWS = 2**17
-"""Room for the boxes of merged trees."""
-
 # What `advance` returns: no node is open; the work is done; the pool needs more room.
 DONE, PAUSED, FULL = range(3)
+
+
+Run = Callable[..., list[Any]]
+"""``run(function, items, *rest)`` calls the function for every item, on several threads."""
 
 
 class Search(NamedTuple):
@@ -85,8 +90,6 @@ class Search(NamedTuple):
     child: Array  # the cut: feature, last place on the left, and the side that comes first
     child_bound: Array  # bounds of the left and right child
     loss: Array  # room for `examine`
-    partner: Array  # room for `merge`
-    gain: Array
     tie_box: Array
     tie_bound: Array
 
@@ -96,7 +99,7 @@ def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -
     p, n_boxes, n_trees = leaves.low.shape[0], leaves.value.size, leaves.start.size - 1
     count = np.zeros(N_COUNTS, np.int64)
     count[LEVEL] = -1
-    rows = n_boxes + MERGE_ROWS
+    count[PLUNGE] = PLUNGE_NODES
     search = Search(
         counter=count,
         number=np.array([np.inf, noise, margin, np.inf]),
@@ -105,9 +108,9 @@ def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -
         heap_node=np.empty(room, np.int64),
         pool=np.empty((room, 2 * p), np.int32),
         unused=np.arange(room)[::-1].copy(),
-        table_value=np.empty(rows),
-        table_box=np.empty((rows, 2 * p), np.int32),
-        arena=np.empty(8 * (rows + n_trees + 2), np.int32),
+        table_value=np.empty(n_boxes),
+        table_box=np.empty((n_boxes, 2 * p), np.int32),
+        arena=np.empty(8 * (n_boxes + n_trees + 2), np.int32),
         level_box=np.empty((LEVELS, 2 * p), np.int32),
         level_constant=np.empty(LEVELS),
         level_bound=np.empty(LEVELS),
@@ -118,8 +121,6 @@ def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -
         child=np.empty((LEVELS, 3), np.int64),
         child_bound=np.empty((LEVELS, 2)),
         loss=np.empty((2, int(leaves.place_start[-1]))),
-        partner=np.empty(n_trees, np.int64),
-        gain=np.empty((n_trees, n_trees)),
         tie_box=np.empty((TIE_ROOM, 2 * p), np.int32),
         tie_bound=np.empty(TIE_ROOM),
     )
@@ -277,7 +278,6 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
         threshold = number[BEST] + number[MARGIN]
         slack = np.inf
         n_changed = 0
-        rounds = 0
         if level < 0:
             # A new plunge, from the best open node.
             if count[HEAP] == 0:
@@ -293,8 +293,6 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
             count[SPENT] += end + leaves.value.size // 4
             if n < 0:
                 continue
-            count[ROWS] = end - n - 1
-            rounds = count[ROUNDS]
             search.level_at[0] = source = 0
             search.level_constant[0] = constant
         else:
@@ -330,7 +328,7 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
         at = search.level_at[level]
         bound = 0.0
         outcome = NARROW
-        # Filter to a fixed point; then merge, and again.
+        # Filter to a fixed point.
         while outcome == NARROW:
             n, fold, bound, end, n_changed = narrow(
                 *table,
@@ -372,26 +370,6 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
             n_changed = whole[NARROWED]
             if outcome == EMPTY:
                 n = -1
-            elif outcome == BRANCH and rounds > 0 and n > 1:
-                rounds -= 1
-                count[SPENT] += 10 * n * n
-                source = at = end
-                n, count[ROWS], end = merge(
-                    *table,
-                    count[ROWS],
-                    search.arena,
-                    search.level_at[level],
-                    n,
-                    at,
-                    slack,
-                    LARGEST_MERGE,
-                    search.partner,
-                    search.gain,
-                )
-                search.level_at[level] = at
-                n_changed = 0
-                if n >= 0:
-                    outcome = NARROW
         if n < 0:
             continue
         if outcome == SOLVED:
@@ -409,7 +387,78 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
         count[LEVEL] = level
 
 
-def open_bound(search: Search) -> float:
+class TreeSearch:
+    """The searches of several threads, which share what is open; see `DualSearch` for the other."""
+
+    def __init__(self, leaves: Leaves, noise: float, margin: float, n_jobs: int) -> None:
+        self.leaves, self.noise = leaves, noise
+        self.searches = [new_search(leaves, 2 * noise, margin) for _ in range(n_jobs)]
+        for search in self.searches[1:]:
+            search.counter[HEAP] = 0
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes so far."""
+        return sum(int(search.counter[NODES]) for search in self.searches)
+
+    @property
+    def spent(self) -> int:
+        """The work so far."""
+        return BOX_WORK * sum(int(search.counter[SPENT]) for search in self.searches)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left."""
+        return any(map(_is_open, self.searches))
+
+    @property
+    def bound(self) -> float:
+        """The least bound of all that is open."""
+        return min(map(_open_bound, self.searches))
+
+    @property
+    def tie_bound(self) -> float:
+        """The least bound of the ties that were not kept with their boxes."""
+        return min(float(search.number[TIE_BOUND]) for search in self.searches)
+
+    @property
+    def ties(self) -> list[tuple[float, Array]]:
+        """The ties: bounds and boxes."""
+        return [
+            (float(search.tie_bound[i]), search.tie_box[i])
+            for search in self.searches
+            for i in range(search.counter[TIES])
+        ]
+
+    def advance(self, work: int, point: Array, value: float, run: Run) -> list[Array]:
+        """Go on for so much work in each thread; return points that are better than ``value``."""
+        for search in self.searches:
+            if value < search.number[BEST]:
+                search.number[BEST] = value
+                search.best[:] = point
+        run(self._go_on, range(len(self.searches)), work)
+        self._share()
+        found = [search for search in self.searches if search.number[BEST] < value]
+        return [search.best.copy() for search in found]
+
+    def _go_on(self, job: int, work: int) -> None:
+        search = self.searches[job]
+        if advance(self.leaves, search, max(work // BOX_WORK, 1)) == FULL:
+            if 2 * search.pool.nbytes <= OPEN_BYTES:
+                self.searches[job] = grown(search)
+            else:
+                # No room: as deep as it goes.
+                search.counter[PLUNGE] = 2**62
+
+    def _share(self) -> None:
+        """Give searches with nothing to do half of what the others have open."""
+        giver = max(self.searches, key=lambda search: int(search.counter[HEAP]))
+        for search in self.searches:
+            if not _is_open(search) and giver.counter[HEAP] > 1:
+                share(giver, search)
+
+
+def _open_bound(search: Search) -> float:
     """Return the least bound of all that is open; infinite if nothing is."""
     bounds = [np.inf]
     if search.counter[HEAP]:
@@ -421,19 +470,17 @@ def open_bound(search: Search) -> float:
     return min(bounds)
 
 
-def is_unfinished(search: Search) -> bool:
+def _is_open(search: Search) -> bool:
     """Tell whether anything is open."""
     return bool(search.counter[HEAP]) or bool(search.pending[: search.counter[LEVEL] + 1].any())
 
 
 def share(giver: Search, taker: Search) -> None:
     """Give every other node of one search's heap to another, which has none."""
-    count = giver.counter
-    n = int(count[HEAP])
+    n = int(giver.counter[HEAP])
     order = np.argsort(giver.heap_bound[:n], kind="stable")
-    nodes = giver.heap_node[order].copy()
-    bounds = giver.heap_bound[order].copy()
-    boxes = giver.pool[nodes].copy()
+    bounds = giver.heap_bound[order]
+    boxes = giver.pool[giver.heap_node[order]]
     for search in (giver, taker):
         room = search.heap_bound.size
         search.counter[HEAP] = 0

@@ -1,0 +1,679 @@
+"""A stronger bound: trees trade among each other before their best boxes are added up.
+
+The plain bound lets every tree choose its best box alone. Here each tree t gets, for each feature j
+that it splits on, a price λ_tj for every segment of the feature between two of its own cuts, and
+what all trees are given is taken back in θ_j(c) = -Σ_t λ_tj(segment of c). Nothing changes at any
+point, but the bound
+
+    Σ_t min over boxes l of t ( v_l + Σ_j min over the box of λ_tj ) + Σ_j min_c θ_j(c)
+
+does, and its maximum over λ is that of a linear relaxation. It is raised feature by feature: the
+prices of one feature are set so that all trees on it are indifferent, and what is gained is shared
+out again. A few sweeps suffice, if a node begins with the prices of its parent.
+
+Everything is a multiple of a step δ, 2^-48 of the largest sum, and stays below 2^52 δ: so all
+additions are exact in whatever order they are made, and the bound is true of the values, which are
+rounded down to such multiples first. Where prices grow so large that this might fail, the bound is
+not used.
+
+=====================  ==========================================================================
+``λ``, ``θ``           ``lam``, ``theta``
+``pair``               a tree and a feature that it splits on
+``segment``            the places of a feature between two cuts of the tree
+``limit``              a box that does not span the whole feature, in a pair
+=====================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treeopt.kernels.jit import kernel
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array
+
+LARGE = 1e300
+"""More than any sum."""
+
+EXACT = 2.0**52
+"""So many steps are the most that sums may come to."""
+
+LEFT_OUT = 20
+"""If one place in so many was found useless, the node is made smaller and looked at again."""
+
+# What `examine_part` says about a node.
+CLOSED, OPEN, POINT = range(3)
+
+
+class Part(NamedTuple):
+    """What is left of the problem at a node: boxes, segments and prices, without the rest.
+
+    Attributes
+    ----------
+    place_start : places of each feature, numbered through
+    place : the number, in the whole grid, of the first place that each of them stands for
+    value, tree_start : the boxes of each tree
+    pair_start, pair_feature : the pairs of each tree, and their features
+    segment_start, first, end : the segments of each pair, and their places within the feature
+    lam : the price of each segment
+    limit_start, box, from_, to : the limits of each pair: the box, its first and last segment
+    """
+
+    place_start: Array
+    place: Array
+    value: Array
+    tree_start: Array
+    pair_start: Array
+    pair_feature: Array
+    segment_start: Array
+    first: Array
+    end: Array
+    lam: Array
+    limit_start: Array
+    box: Array
+    from_: Array
+    to: Array
+
+
+@kernel
+def whole_part(leaves: Any, step: Any) -> Any:
+    """Return the whole problem, with prices of zero and values rounded down to steps."""
+    start, n_trees, p = leaves.start, leaves.start.size - 1, leaves.low.shape[0]
+    widest = 1
+    for j in range(p):
+        widest = max(widest, leaves.place_start[j + 1] - leaves.place_start[j])
+    mark = np.zeros(widest + 1, np.int64)
+    segment = np.zeros(widest + 1, np.int64)
+    room = 0
+    for j in range(p):
+        size = leaves.place_start[j + 1] - leaves.place_start[j]
+        for i in range(leaves.value.size):
+            if leaves.low[j, i] > 0 or leaves.high[j, i] < size - 1:
+                room += 1
+    pair_start = np.zeros(n_trees + 1, np.int32)
+    pair_feature = np.zeros(n_trees * p, np.int32)
+    segment_start = np.zeros(n_trees * p + 1, np.int32)
+    limit_start = np.zeros(n_trees * p + 1, np.int32)
+    first = np.zeros(2 * room + n_trees * p, np.int32)
+    end = np.zeros(2 * room + n_trees * p, np.int32)
+    box = np.zeros(room, np.int32)
+    from_ = np.zeros(room, np.int32)
+    to = np.zeros(room, np.int32)
+    n_pairs, n_segments, n_limits, stamp = 0, 0, 0, 0
+    for t in range(n_trees):
+        for j in range(p):
+            size = leaves.place_start[j + 1] - leaves.place_start[j]
+            stamp += 1
+            any_cut = False
+            for i in range(start[t], start[t + 1]):
+                a, b = leaves.low[j, i], leaves.high[j, i] + 1
+                mark[a] = mark[b] = stamp
+                any_cut = any_cut or a > 0 or b < size
+            if not any_cut:
+                continue
+            first[n_segments] = 0
+            for c in range(size):
+                if c > 0 and mark[c] == stamp:
+                    end[n_segments] = c
+                    n_segments += 1
+                    first[n_segments] = c
+                segment[c] = n_segments
+            end[n_segments] = size
+            n_segments += 1
+            for i in range(start[t], start[t + 1]):
+                a, b = leaves.low[j, i], leaves.high[j, i]
+                if a > 0 or b < size - 1:
+                    box[n_limits] = i
+                    from_[n_limits], to[n_limits] = segment[a], segment[b]
+                    n_limits += 1
+            pair_feature[n_pairs] = j
+            n_pairs += 1
+            segment_start[n_pairs] = n_segments
+            limit_start[n_pairs] = n_limits
+        pair_start[t + 1] = n_pairs
+    value = np.empty(leaves.value.size)
+    for i in range(value.size):
+        value[i] = np.floor(leaves.value[i] / step) * step
+    return Part(
+        leaves.place_start.astype(np.int32),
+        np.arange(leaves.place_start[-1]).astype(np.int32),
+        value,
+        start.astype(np.int32),
+        pair_start,
+        pair_feature[:n_pairs].copy(),
+        segment_start[: n_pairs + 1].copy(),
+        first[:n_segments].copy(),
+        end[:n_segments].copy(),
+        np.zeros(n_segments),
+        limit_start[: n_pairs + 1].copy(),
+        box,
+        from_,
+        to,
+    )
+
+
+@kernel
+def shrink(part: Any, keep: Any) -> Any:
+    """Return what is left of a part if only some places are kept, and the sum of what is settled.
+
+    Boxes that hold no place are dropped; segments that no box tells apart are joined, at the lower
+    price; trees with one box are settled, and so are pairs with one segment. If some tree has no
+    box left the sum is `LARGE`.
+    """
+    p, n_trees = part.place_start.size - 1, part.tree_start.size - 1
+    n_boxes, n_pairs, n_segments = part.value.size, part.pair_feature.size, part.lam.size
+    first, end, lam = part.first, part.end, part.lam
+    kept = np.zeros(keep.size + 1, np.int32)
+    for c in range(keep.size):
+        kept[c + 1] = kept[c] + (1 if keep[c] else 0)
+    some = np.zeros(n_segments, np.bool_)
+    up_to = np.zeros(n_segments + 1, np.int32)
+    for q in range(n_pairs):
+        origin = part.place_start[part.pair_feature[q]]
+        for s in range(part.segment_start[q], part.segment_start[q + 1]):
+            some[s] = kept[origin + end[s]] > kept[origin + first[s]]
+            up_to[s + 1] = up_to[s] + (1 if some[s] else 0)
+    alive = np.ones(n_boxes, np.bool_)
+    for i in range(part.box.size):
+        if up_to[part.to[i] + 1] == up_to[part.from_[i]]:
+            alive[part.box[i]] = False
+    settled = 0.0
+    new_value = np.empty(n_boxes)
+    new_box = np.full(n_boxes, -1, np.int32)
+    new_tree_start = np.zeros(n_trees + 1, np.int32)
+    stays = np.zeros(n_trees, np.bool_)
+    n, n_new_trees = 0, 0
+    for t in range(n_trees):
+        count, last = 0, 0
+        for i in range(part.tree_start[t], part.tree_start[t + 1]):
+            if alive[i]:
+                count += 1
+                last = i
+        if count == 0:
+            settled = LARGE
+            break
+        if count == 1:
+            settled += part.value[last]
+            continue
+        stays[t] = True
+        for i in range(part.tree_start[t], part.tree_start[t + 1]):
+            if alive[i]:
+                new_box[i] = n
+                new_value[n] = part.value[i]
+                n += 1
+        n_new_trees += 1
+        new_tree_start[n_new_trees] = n
+    pair_start = np.zeros(n_new_trees + 1, np.int32)
+    pair_feature = np.zeros(n_pairs, np.int32)
+    segment_start = np.zeros(n_pairs + 1, np.int32)
+    new_first, new_end = np.zeros(n_segments, np.int32), np.zeros(n_segments, np.int32)
+    new_lam = np.zeros(n_segments)
+    limit_start = np.zeros(n_pairs + 1, np.int32)
+    box, from_ = np.zeros(part.box.size, np.int32), np.zeros(part.box.size, np.int32)
+    to = np.zeros(part.box.size, np.int32)
+    begins = np.zeros(keep.size + 1, np.bool_)  # a new place begins here
+    becomes = np.zeros(n_segments, np.int32)
+    is_cut = np.zeros(n_segments + 1, np.bool_)
+    n_q, n_s, n_l, tree = 0, 0, 0, 0
+    for t in range(n_trees if settled < LARGE else 0):
+        if not stays[t]:
+            continue
+        for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            a, z = part.segment_start[q], part.segment_start[q + 1] - 1
+            while a < z and not some[a]:
+                a += 1
+            while z > a and not some[z]:
+                z -= 1
+            if a >= z:
+                continue
+            for s in range(a, z + 2):
+                is_cut[s] = False
+            any_cut = False
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                if new_box[part.box[i]] < 0:
+                    continue
+                b, e = part.from_[i], part.to[i]
+                while not some[b]:
+                    b += 1
+                while not some[e]:
+                    e -= 1
+                if b > a:
+                    is_cut[b] = True
+                    any_cut = True
+                if e < z:
+                    e += 1
+                    while not some[e]:
+                        e += 1
+                    is_cut[e] = True
+                    any_cut = True
+            if not any_cut:
+                continue
+            origin = part.place_start[part.pair_feature[q]]
+            at = n_s - 1
+            for s in range(a, z + 1):
+                if some[s]:
+                    if s == a or is_cut[s]:
+                        at += 1
+                        new_lam[at] = lam[s]
+                        c = origin + first[s]
+                        while not keep[c]:
+                            c += 1
+                        begins[c] = begins[c] or s > a
+                        new_first[at] = c  # in old places, for now
+                    elif lam[s] < new_lam[at]:
+                        new_lam[at] = lam[s]
+                becomes[s] = at
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                if new_box[part.box[i]] < 0:
+                    continue
+                b, e = part.from_[i], part.to[i]
+                while not some[b]:
+                    b += 1
+                while not some[e]:
+                    e -= 1
+                if becomes[b] > n_s or becomes[e] < at:
+                    box[n_l] = new_box[part.box[i]]
+                    from_[n_l], to[n_l] = becomes[b], becomes[e]
+                    n_l += 1
+            pair_feature[n_q] = part.pair_feature[q]
+            n_q += 1
+            n_s = at + 1
+            segment_start[n_q] = n_s
+            limit_start[n_q] = n_l
+        tree += 1
+        pair_start[tree] = n_q
+    place_start = np.zeros(p + 1, np.int32)
+    place = np.zeros(keep.size, np.int32)
+    number = np.zeros(keep.size, np.int32)
+    n_places = 0
+    for j in range(p):
+        place_start[j] = n_places
+        for c in range(part.place_start[j], part.place_start[j + 1]):
+            if keep[c]:
+                if n_places == place_start[j] or begins[c]:
+                    place[n_places] = part.place[c]
+                    n_places += 1
+                number[c] = n_places - 1
+    place_start[p] = n_places
+    for q in range(n_q):
+        j = pair_feature[q]
+        for s in range(segment_start[q], segment_start[q + 1]):
+            is_first = s == segment_start[q]
+            new_first[s] = 0 if is_first else number[new_first[s]] - place_start[j]
+            if not is_first:
+                new_end[s - 1] = new_first[s]
+        new_end[segment_start[q + 1] - 1] = place_start[j + 1] - place_start[j]
+    return settled, Part(
+        place_start,
+        place[:n_places].copy(),
+        new_value[:n].copy(),
+        new_tree_start[: n_new_trees + 1].copy(),
+        pair_start,
+        pair_feature[:n_q].copy(),
+        segment_start[: n_q + 1].copy(),
+        new_first[:n_s].copy(),
+        new_end[:n_s].copy(),
+        new_lam[:n_s].copy(),
+        limit_start[: n_q + 1].copy(),
+        box[:n_l].copy(),
+        from_[:n_l].copy(),
+        to[:n_l].copy(),
+    )
+
+
+@kernel
+def least_of(x: Any, a: Any, b: Any) -> Any:
+    """Return the least of ``x[a:b]``."""
+    least = LARGE
+    for i in range(a, b):
+        least = min(least, x[i])
+    return least
+
+
+@kernel
+def table_of_minima(table: Any, row: Any, n: Any) -> None:
+    """Fill the rows below ``row`` with minima over 2, 4, 8, ... neighbours of that row."""
+    half = 1
+    while 2 * half <= n:
+        for c in range(n - 2 * half + 1):
+            table[row + 1, c] = min(table[row, c], table[row, c + half])
+        row += 1
+        half *= 2
+
+
+@kernel
+def least_between(table: Any, row: Any, a: Any, b: Any) -> Any:
+    """Return the least of ``table[row, a:b]`` by its table of minima."""
+    half = 1
+    while 2 * half <= b - a:
+        row += 1
+        half *= 2
+    return min(table[row, a], table[row, b - half])
+
+
+@kernel
+def set_prices(
+    part: Any,
+    j: Any,
+    pairs: Any,
+    tree_of: Any,
+    step: Any,
+    theta: Any,
+    worth: Any,
+    marginal: Any,
+    rest: Any,
+    share: Any,
+    events: Any,
+    table: Any,
+    size: Any,
+) -> Any:
+    """Set the prices of one feature anew; return the least of its new θ.
+
+    ``pairs`` are those of the feature; ``worth`` is, for each box, its value and the least prices
+    within it, kept up to date. The sum of the trees' marginals and θ, for each place, is left in
+    ``table[0]``. Afterwards the best box of each tree on the feature is worth 0.
+
+    The others are room: ``marginal`` and ``share`` per segment, ``rest`` per limit, ``events`` per
+    place and one more, ``table`` with rows for minima. ``size[0]`` is raised to the largest sum.
+    """
+    lam, first, end, box = part.lam, part.first, part.end, part.box
+    origin = part.place_start[j]
+    n = part.place_start[j + 1] - origin
+    for c in range(n + 1):
+        events[c] = 0.0
+    sum_of_largest = 0.0
+    # What each segment would cost its tree, if the point had to lie there.
+    for q in pairs:
+        t = tree_of[q]
+        a, z = part.segment_start[q], part.segment_start[q + 1]
+        lowest = least_of(lam, a, z)
+        for s in range(a, z):
+            marginal[s] = LARGE
+        for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            rest[i] = worth[box[i]] - least_of(lam, part.from_[i], part.to[i] + 1)
+            worth[box[i]] = LARGE
+            for s in range(part.from_[i], part.to[i] + 1):
+                marginal[s] = min(marginal[s], rest[i])
+        everywhere = least_of(worth, part.tree_start[t], part.tree_start[t + 1])
+        if everywhere < LARGE:
+            everywhere -= lowest
+        before, largest = 0.0, 0.0
+        for s in range(a, z):
+            marginal[s] = min(marginal[s], everywhere) + lam[s]
+            largest = max(largest, abs(marginal[s]))
+            events[first[s]] += marginal[s] - before
+            before = marginal[s]
+        sum_of_largest += largest
+    best = LARGE
+    total, largest = 0.0, 0.0
+    for c in range(n):
+        largest = max(largest, abs(theta[origin + c]))
+        total += events[c]
+        table[0, c] = theta[origin + c] + total
+        best = min(best, table[0, c])
+        events[c] = 0.0
+    events[n] = 0.0
+    size[0] = max(size[0], 2.0 * (sum_of_largest + largest))
+    # Equal shares of what each segment has to spare at least ...
+    table_of_minima(table, 0, n)
+    part_of = 1.0 / pairs.size
+    for q in pairs:
+        before = 0.0
+        for s in range(part.segment_start[q], part.segment_start[q + 1]):
+            spare = least_between(table, 0, first[s], end[s]) - best
+            share[s] = np.floor(spare * part_of / step) * step
+            events[first[s]] += share[s] - before
+            before = share[s]
+    # ... and more of them, in proportion, where not all is given away.
+    total = 0.0
+    for c in range(n):
+        total += events[c]
+        table[1, c] = (table[0, c] - best) / total if total > 0.0 else LARGE
+        events[c] = 0.0
+    events[n] = 0.0
+    table_of_minima(table, 1, n)
+    for q in pairs:
+        t = tree_of[q]
+        a, z = part.segment_start[q], part.segment_start[q + 1]
+        lowest = least_of(lam, a, z)
+        before = 0.0
+        for s in range(a, z):
+            if share[s] > 0.0:
+                factor = least_between(table, 1, first[s], end[s]) * (1.0 - 1e-12)
+                share[s] = np.floor(share[s] * factor / step) * step
+            events[first[s]] += share[s] - before
+            before = share[s]
+            lam[s] += share[s] - marginal[s]
+        change = least_of(lam, a, z) - lowest
+        for i in range(part.tree_start[t], part.tree_start[t + 1]):
+            worth[i] += change
+        for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            worth[box[i]] = rest[i] + least_of(lam, part.from_[i], part.to[i] + 1)
+    least = LARGE
+    total = 0.0
+    for c in range(n):
+        total += events[c]
+        theta[origin + c] = table[0, c] - total
+        least = min(least, theta[origin + c])
+    return least
+
+
+@kernel
+def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
+    """Raise the bound by some sweeps over the features, there and back; return it.
+
+    Stops as soon as it reaches ``cut``. Places that no point below ``cut`` can lie in are taken out
+    of ``keep``.
+    """
+    p, n_trees = part.place_start.size - 1, part.tree_start.size - 1
+    place_start = part.place_start
+    n_pairs = part.pair_feature.size
+    # The pairs of each feature.
+    feature_start = np.zeros(p + 1, np.int64)
+    for q in range(n_pairs):
+        feature_start[part.pair_feature[q] + 1] += 1
+    for j in range(p):
+        feature_start[j + 1] += feature_start[j]
+    filled = feature_start[:-1].copy()
+    pairs, tree_of = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
+    widest = 1
+    for j in range(p):
+        widest = max(widest, place_start[j + 1] - place_start[j])
+    n_rows = 3
+    while 1 << n_rows <= 8 * widest:
+        n_rows += 1
+    worth, rest = np.empty(part.value.size), np.empty(part.box.size)
+    marginal, share = np.empty(part.lam.size), np.empty(part.lam.size)
+    events, table = np.zeros(widest + 1), np.empty((n_rows, widest))
+    theta = np.zeros(place_start[p])
+    best_box, best_place, size = np.zeros(n_trees), np.zeros(p), np.zeros(1)
+    bound = 0.0
+    for t in range(n_trees):
+        a, z = part.tree_start[t], part.tree_start[t + 1]
+        for i in range(a, z):
+            worth[i] = part.value[i]
+        for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            tree_of[q] = t
+            j = part.pair_feature[q]
+            pairs[filled[j]] = q
+            filled[j] += 1
+            lowest = least_of(part.lam, part.segment_start[q], part.segment_start[q + 1])
+            for i in range(a, z):
+                worth[i] += lowest
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                worth[part.box[i]] += least_of(part.lam, part.from_[i], part.to[i] + 1) - lowest
+        best_box[t] = least_of(worth, a, z)
+        bound += best_box[t]
+    for j in range(p):
+        for k in range(feature_start[j], feature_start[j + 1]):
+            q = pairs[k]
+            before = 0.0
+            for s in range(part.segment_start[q], part.segment_start[q + 1]):
+                theta[place_start[j] + part.first[s]] -= part.lam[s] - before
+                before = part.lam[s]
+        total = 0.0
+        for c in range(place_start[j], place_start[j + 1]):
+            total += theta[c]
+            theta[c] = total
+        if place_start[j] < place_start[j + 1]:
+            best_place[j] = least_of(theta, place_start[j], place_start[j + 1])
+            bound += best_place[j]
+    for sweep in range(n_sweeps):
+        for k in range(p):
+            if bound >= cut or size[0] >= EXACT * step:
+                break
+            j = k if sweep % 2 == 0 else p - 1 - k
+            own = pairs[feature_start[j] : feature_start[j + 1]]
+            if own.size == 0 or place_start[j + 1] - place_start[j] < 2:
+                continue
+            least = set_prices(
+                part,
+                j,
+                own,
+                tree_of,
+                step,
+                theta,
+                worth,
+                marginal,
+                rest,
+                share,
+                events,
+                table,
+                size,
+            )
+            for q in own:
+                bound -= best_box[tree_of[q]]
+                best_box[tree_of[q]] = 0.0
+            bound += least - best_place[j]
+            best_place[j] = least
+            room = cut - (bound - least)
+            for c in range(place_start[j + 1] - place_start[j]):
+                if table[0, c] >= room and size[0] < EXACT * step:
+                    keep[place_start[j] + c] = False
+    if size[0] >= EXACT * step:
+        # Not to be relied on: begin anew.
+        for s in range(part.lam.size):
+            part.lam[s] = 0.0
+        return -LARGE
+    return bound
+
+
+@kernel
+def choose_cut(part: Any, least_gain: Any, cut: Any, keep: Any) -> Any:
+    """Return the cut with the largest product of both sides' gains of the plain bound.
+
+    That is the feature and the last place on the left. Takes places out of ``keep`` whose plain
+    bound reaches ``cut``, which sometimes sees more than the prices do.
+    """
+    p, n_trees = part.place_start.size - 1, part.tree_start.size - 1
+    # Losses by differences, with one entry more than places for each feature.
+    size = part.place_start[p] + p + 1
+    here, left, right = np.zeros(size), np.zeros(size), np.zeros(size)
+    most = 1
+    for q in range(part.pair_feature.size):
+        most = max(most, part.segment_start[q + 1] - part.segment_start[q])
+    least = np.empty(most)
+    is_limited = np.zeros(part.value.size, np.bool_)
+    bound = 0.0
+    for t in range(n_trees):
+        first_box, end_box = part.tree_start[t], part.tree_start[t + 1]
+        best = first_box
+        for i in range(first_box, end_box):
+            if part.value[i] < part.value[best]:
+                best = i
+        lowest = part.value[best]
+        bound += lowest
+        for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            matters = False
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                matters = matters or part.box[i] == best
+            if not matters:
+                continue
+            a = part.segment_start[q]
+            n = part.segment_start[q + 1] - a
+            for s in range(n):
+                least[s] = LARGE
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                is_limited[part.box[i]] = True
+                for s in range(part.from_[i] - a, part.to[i] - a + 1):
+                    least[s] = min(least[s], part.value[part.box[i]])
+            everywhere = LARGE
+            for i in range(first_box, end_box):
+                if is_limited[i]:
+                    is_limited[i] = False
+                else:
+                    everywhere = min(everywhere, part.value[i])
+            j = part.pair_feature[q]
+            origin = part.place_start[j] + j
+            before = 0.0
+            for s in range(n):
+                least[s] = min(least[s], everywhere) - lowest
+                here[origin + part.first[a + s]] += least[s] - before
+                before = least[s]
+            so_far, before = LARGE, 0.0
+            for s in range(n):
+                so_far = min(so_far, least[s])
+                left[origin + part.first[a + s]] += so_far - before
+                before = so_far
+            # A cut after place c leaves what begins behind it.
+            so_far = LARGE
+            end = part.place_start[j + 1] - part.place_start[j] - 1
+            for s in range(n - 1, -1, -1):
+                so_far = min(so_far, least[s])
+                begin = max(part.first[a + s] - 1, 0)
+                right[origin + begin] += so_far
+                right[origin + end] -= so_far
+                end = begin
+    best_score, feature, at = -1.0, -1, -1
+    for j in range(p):
+        total = bound
+        for c in range(part.place_start[j], part.place_start[j + 1]):
+            total += here[c + j]
+            if total >= cut:
+                keep[c] = False
+        to_left, to_right = 0.0, 0.0
+        for c in range(part.place_start[j], part.place_start[j + 1] - 1):
+            to_left += left[c + j]
+            to_right += right[c + j]
+            score = max(to_left, least_gain) * max(to_right, least_gain)
+            if score > best_score:
+                best_score, feature, at = score, j, c
+    return feature, at
+
+
+@kernel
+def examine_part(part: Any, keep: Any, settled: Any, sweeps: Any, cut: Any, step: Any) -> Any:
+    """Bound what some places leave of a part.
+
+    Returns CLOSED, OPEN or POINT; the bound; what is settled; the smaller part; the places of it to
+    keep; the feature and last left place of the cut to branch on; and the work that it took.
+    """
+    status, bound, feature, at, work = OPEN, -LARGE, -1, -1, 0
+    for again in range(3):
+        gained, part = shrink(part, keep)
+        keep = np.ones(part.place.size, np.bool_)
+        if gained >= LARGE:
+            status, bound = CLOSED, LARGE
+            break
+        settled += gained
+        if part.value.size == 0:
+            status, bound = POINT, settled
+            break
+        bound = settled + ascend(part, sweeps if again == 0 else 1, cut - settled, step, keep)
+        work += (sweeps + 2) * (part.box.size + part.value.size)
+        if bound >= cut:
+            status = CLOSED
+            break
+        left_out = 0
+        for c in range(keep.size):
+            if not keep[c]:
+                left_out += 1
+        if LEFT_OUT * left_out < keep.size:
+            break
+    if status == OPEN:
+        least_gain = 1e-3 * max(cut - bound, 0.0) / part.tree_start.size
+        feature, at = choose_cut(part, least_gain, cut - settled, keep)
+    return status, bound, settled, part, keep, feature, at, work

@@ -1,0 +1,184 @@
+"""Branch and bound with the stronger bound: fewer nodes, and each of them takes longer.
+
+For problems that the plain tree search does not finish soon. A node keeps its part of the problem
+with the prices, from which its children begin; the best open node comes first. One call of compiled
+code examines a node, so that several threads can share the heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treeopt.exact.dual import CLOSED, LARGE, POINT, Part, examine_part, whole_part
+
+if TYPE_CHECKING:
+    from treeopt.ensemble import Array
+    from treeopt.exact.leaves import Leaves
+    from treeopt.exact.tree_search import Run
+
+STEP_BITS = 48
+"""The step of all sums is so many bits below the largest."""
+
+SWEEPS = 3
+"""Sweeps over the features at each node."""
+
+ROOT_ROUNDS = 8
+"""So many times the first node has its sweeps before it is divided."""
+
+OPEN_BYTES = 2**30
+"""Memory for open nodes: beyond that, the search goes deep first."""
+
+LIMIT_WORK = 50
+"""The work of looking at a limit in one sweep, in nanoseconds or so."""
+
+
+class Node(NamedTuple):
+    """An open node; the sum of its settled trees, what is left, and the cut to branch on."""
+
+    bound: float
+    settled: float
+    part: Part
+    keep: Array
+    feature: int
+    at: int
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return sum(array.nbytes for array in self.part) + self.keep.nbytes
+
+    def child(self, side: int) -> Array:
+        """Return the places that one side of the cut keeps."""
+        keep = self.keep.copy()
+        if side == 0:
+            keep[self.at + 1 : self.part.place_start[self.feature + 1]] = False
+        else:
+            keep[self.part.place_start[self.feature] : self.at + 1] = False
+        return keep
+
+
+class DualSearch:
+    """A best-first search.
+
+    Attributes
+    ----------
+    nodes : int
+        Number of nodes so far.
+    spent : int
+        Work so far.
+    tie_bound : float
+        The least bound of what was given up because it is not better than the best point.
+    ties : list of (bound, box)
+        Single points, as boxes, that the best so far did not rule out; their sums are rounded down.
+    """
+
+    def __init__(self, leaves: Leaves, noise: float, margin: float, n_jobs: int) -> None:
+        self.leaves, self.margin, self.n_jobs = leaves, margin, n_jobs
+        first, last = leaves.value[leaves.start[:-1]], leaves.value[leaves.start[1:] - 1]
+        largest = float(np.maximum(np.abs(first), np.abs(last)).sum())
+        self.step = 2.0 ** (np.ceil(np.log2(max(largest, 1e-290))) - STEP_BITS)
+        self.noise = noise + first.size * self.step
+        self.heap: list[tuple[float, int, Node]] = []
+        self.deep: list[Node] = []
+        self.bytes = 0
+        self.number = count()
+        self.begun = False
+        self.nodes, self.spent = 0, 0
+        self.tie_bound = np.inf
+        self.ties: list[tuple[float, Array]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left."""
+        return not self.begun or bool(self.heap or self.deep)
+
+    @property
+    def bound(self) -> float:
+        """The least bound of all that is open."""
+        if not self.begun:
+            return -np.inf
+        bounds = [node.bound for node in self.deep]
+        if self.heap:
+            bounds.append(self.heap[0][0])
+        return self.leaves.constant + min(bounds, default=np.inf)
+
+    def advance(self, work: int, point: Array, value: float, run: Run) -> list[Array]:
+        """Go on for so much work; return points that may be better than ``value``."""
+        stop = self.spent + work
+        best = value - self.leaves.constant
+        cut = best + self.margin
+        found: list[Array] = []
+        if not self.begun:
+            part = whole_part(self.leaves, self.step)
+            keep = np.ones(part.place.size, np.bool_)
+            self._take(-np.inf, self._bounded(part, keep, 0.0, cut), best, found)
+            self.begun = True
+        while self.spent < stop and (self.heap or self.deep) and self.nodes < ROOT_ROUNDS:
+            root = self._next()
+            again = self._bounded(root.part, root.keep, root.settled, cut)
+            self._take(root.bound, again, best, found)
+        while self.spent < stop and (self.heap or self.deep):
+            chosen: list[Node] = []
+            while len(chosen) < self.n_jobs and (self.heap or self.deep):
+                node = self._next()
+                if not self._is_tie(node.bound, best):
+                    chosen.append(node)
+            jobs = [(node, side) for node in chosen for side in (0, 1)]
+            for (node, _), outcome in zip(jobs, run(self._examine, jobs, cut), strict=True):
+                self._take(node.bound, outcome, best, found)
+        return found
+
+    def _examine(self, job: tuple[Node, int], cut: float) -> Any:
+        """Examine one child of a node."""
+        node, side = job
+        return self._bounded(node.part, node.child(side), node.settled, cut)
+
+    def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Any:
+        """Examine what some places leave of a part."""
+        return examine_part(part, keep, settled, SWEEPS, cut, self.step)
+
+    def _next(self) -> Node:
+        """Take the next node: the best, or the last one if there is no room for more."""
+        node = self.deep.pop() if self.deep else heapq.heappop(self.heap)[2]
+        self.bytes -= node.nbytes
+        return node
+
+    def _is_tie(self, bound: float, best: float) -> bool:
+        """Tell whether nothing better can be there; note how close it is."""
+        if bound < best - self.noise:
+            return False
+        if bound < best + self.margin:
+            self.tie_bound = min(self.tie_bound, self.leaves.constant + bound)
+        return True
+
+    def _take(
+        self, parent: float, outcome: tuple[Any, ...], best: float, found: list[Array]
+    ) -> None:
+        """Sort an examined node in."""
+        status, bound, settled, part, keep, feature, at, work = outcome
+        self.nodes += 1
+        self.spent += LIMIT_WORK * work
+        if status == CLOSED or bound >= LARGE:
+            return
+        if status == POINT:
+            if bound < best + self.margin:
+                # All points of it have the same boxes.
+                first = part.place[part.place_start[:-1]] - self.leaves.place_start[:-1]
+                point = first.astype(np.int32)
+                self.ties.append((self.leaves.constant + bound, np.append(point, point)))
+                if bound < best:
+                    found.append(point)
+            return
+        bound = max(bound, parent)
+        if self._is_tie(bound, best):
+            return
+        node = Node(bound, settled, part, keep, feature, at)
+        self.bytes += node.nbytes
+        if self.bytes > OPEN_BYTES:
+            self.deep.append(node)
+        else:
+            heapq.heappush(self.heap, (bound, next(self.number), node))
