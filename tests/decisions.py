@@ -237,7 +237,7 @@ def check(
     e = res._ensemble
     if res.status is Status.INFEASIBLE:
         assert best is None and not res.success
-        assert res.x is None and res.region is None and np.isnan(res.fun) and np.isnan(res.bound)
+        assert res.x is None and np.isnan(res.fun) and np.isnan(res.bound) and np.isnan(res.gap)
         return
     x = res._point
     assert np.array_equal(res.gap, abs(res.fun - res.bound), equal_nan=True)

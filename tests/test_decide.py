@@ -41,16 +41,29 @@ from tests.rows import MAX32
 from tests.truth import ensembles
 from treeopt import Status
 from treeopt.categories import truncated
-from treeopt.exact import solver
+from treeopt.exact.dual_search import DualSearch
 
 seeds = st.integers(0, 2**32 - 1)
 
 PACES = {
     "as it is": {},
-    "in small steps": {"FIRST_WORK": 1, "MOST_WORK": 40, "PLUNGE_NODES": 3},
-    "merging at once": {"MERGE_AFTER": 0, "MERGE_ROUNDS": 3, "PLUNGE_NODES": 2},
+    "in small steps": {"solver.FIRST_WORK": 1, "solver.MOST_WORK": 400, "tree_search.PLUNGE_NODES": 3},
+    "by prices alone": {"solver.TreeSearch": DualSearch, "solver.DUAL_AFTER": 2**62},
+    "in a race": {
+        "solver.FIRST_WORK": 1,
+        "solver.MOST_WORK": 400,
+        "solver.DUAL_AFTER": -1,
+        "solver.RACE": 20_000,
+    },
 }
-"""How the search is hurried or held up: small problems would not get far into it."""
+"""How the proof is hurried or held up: small problems would not get far into it."""
+
+
+@pytest.fixture(params=PACES)
+def pace(request, monkeypatch) -> str:
+    for name, value in PACES[request.param].items():
+        monkeypatch.setattr(f"treeopt.exact.{name}", value)
+    return request.param
 
 
 def solve(problem: Problem, found: Counter, model=None, predict=None, ulps=0, **how) -> None:
@@ -87,12 +100,9 @@ def random_ensembles(e, seed, found, how) -> None:
     solve(random_problem(e, rng), found, **how)
 
 
-@pytest.mark.parametrize("pace", PACES)
-def test_random_ensembles(pace, monkeypatch):
-    for name, value in PACES[pace].items():
-        monkeypatch.setattr(solver, name, value)
+def test_random_ensembles(pace):
     found: Counter = Counter()
-    how = {"method": "exact"} if pace == "in small steps" else {}
+    how = {"method": "exact"} if pace != "as it is" else {}
 
     @given(ensembles(12), seeds)
     @settings(FUZZ, max_examples=200)
@@ -105,10 +115,7 @@ def test_random_ensembles(pace, monkeypatch):
 
 
 @slow
-@pytest.mark.parametrize("pace", PACES)
-def test_many_random_ensembles(pace, monkeypatch):
-    for name, value in PACES[pace].items():
-        monkeypatch.setattr(solver, name, value)
+def test_many_random_ensembles(pace):
     found: Counter = Counter()
 
     @given(ensembles(40), seeds, st.sampled_from(["auto", "exact"]), st.sampled_from([1, 1, 2]))

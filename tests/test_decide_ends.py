@@ -17,15 +17,19 @@ from tests.searches import model
 from tests.truth import ensembles
 from treeopt import DecisionProgress, Status
 from treeopt.exact import solver
+from treeopt.exact.dual_search import DualSearch
 
 each_sense = pytest.mark.parametrize("sense", SENSES)
 
 
-@pytest.fixture
-def in_small_steps(monkeypatch):
+@pytest.fixture(params=["plain", "by prices"])
+def in_small_steps(request, monkeypatch):
     """Let the proof pause after every few nodes."""
-    for name, value in (("FIRST_WORK", 1), ("MOST_WORK", 40), ("PLUNGE_NODES", 3)):
-        monkeypatch.setattr(solver, name, value)
+    monkeypatch.setattr(solver, "FIRST_WORK", 1)
+    monkeypatch.setattr(solver, "MOST_WORK", 400)
+    monkeypatch.setattr("treeopt.exact.tree_search.PLUNGE_NODES", 3)
+    if request.param == "by prices":
+        monkeypatch.setattr(solver, "TreeSearch", DualSearch)
 
 
 def after(n: int, why: BaseException = StopIteration("enough")):

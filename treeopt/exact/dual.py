@@ -41,12 +41,6 @@ LARGE = 1e300
 EXACT = 2.0**52
 """So many steps are the most that sums may come to."""
 
-LEFT_OUT = 20
-"""If one place in so many was found useless, the node is made smaller and looked at again."""
-
-# What `examine_part` says about a node.
-CLOSED, OPEN, POINT = range(3)
-
 
 class Part(NamedTuple):
     """What is left of the problem at a node: boxes, segments and prices, without the rest.
@@ -642,38 +636,3 @@ def choose_cut(part: Any, least_gain: Any, cut: Any, keep: Any) -> Any:
             if score > best_score:
                 best_score, feature, at = score, j, c
     return feature, at
-
-
-@kernel
-def examine_part(part: Any, keep: Any, settled: Any, sweeps: Any, cut: Any, step: Any) -> Any:
-    """Bound what some places leave of a part.
-
-    Returns CLOSED, OPEN or POINT; the bound; what is settled; the smaller part; the places of it to
-    keep; the feature and last left place of the cut to branch on; and the work that it took.
-    """
-    status, bound, feature, at, work = OPEN, -LARGE, -1, -1, 0
-    for again in range(3):
-        gained, part = shrink(part, keep)
-        keep = np.ones(part.place.size, np.bool_)
-        if gained >= LARGE:
-            status, bound = CLOSED, LARGE
-            break
-        settled += gained
-        if part.value.size == 0:
-            status, bound = POINT, settled
-            break
-        bound = settled + ascend(part, sweeps if again == 0 else 1, cut - settled, step, keep)
-        work += (sweeps + 2) * (part.box.size + part.value.size)
-        if bound >= cut:
-            status = CLOSED
-            break
-        left_out = 0
-        for c in range(keep.size):
-            if not keep[c]:
-                left_out += 1
-        if LEFT_OUT * left_out < keep.size:
-            break
-    if status == OPEN:
-        least_gain = 1e-3 * max(cut - bound, 0.0) / part.tree_start.size
-        feature, at = choose_cut(part, least_gain, cut - settled, keep)
-    return status, bound, settled, part, keep, feature, at, work

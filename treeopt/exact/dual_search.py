@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.exact.dual import CLOSED, LARGE, POINT, Part, examine_part, whole_part
+from treeopt.exact.dual import LARGE, Part, ascend, choose_cut, shrink, whole_part
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -29,15 +29,24 @@ SWEEPS = 3
 ROOT_ROUNDS = 8
 """So many times the first node has its sweeps before it is divided."""
 
-OPEN_BYTES = 2**30
+OPEN_BYTES = 2**31
 """Memory for open nodes: beyond that, the search goes deep first."""
+
+LEFT_OUT = 20
+"""If one place in so many was found useless, the node is made smaller and looked at again."""
+
+LEAST_GAIN = 1e-3
+"""A side of a cut that gains nothing counts as gaining this part of what a tree has to gain."""
 
 LIMIT_WORK = 50
 """The work of looking at a limit in one sweep, in nanoseconds or so."""
 
 
 class Node(NamedTuple):
-    """An open node; the sum of its settled trees, what is left, and the cut to branch on."""
+    """A node: its bound, the sum of its settled trees, what is left, and the cut to branch on.
+
+    If nothing is left, it is a point, and there is no cut.
+    """
 
     bound: float
     settled: float
@@ -59,6 +68,13 @@ class Node(NamedTuple):
         else:
             keep[self.part.place_start[self.feature] : self.at + 1] = False
         return keep
+
+
+class Outcome(NamedTuple):
+    """What became of a node: None if it is closed, and the work that it took."""
+
+    node: Node | None
+    work: int
 
 
 class DualSearch:
@@ -132,14 +148,32 @@ class DualSearch:
                 self._take(node.bound, outcome, best, found)
         return found
 
-    def _examine(self, job: tuple[Node, int], cut: float) -> Any:
+    def _examine(self, job: tuple[Node, int], cut: float) -> Outcome:
         """Examine one child of a node."""
         node, side = job
         return self._bounded(node.part, node.child(side), node.settled, cut)
 
-    def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Any:
-        """Examine what some places leave of a part."""
-        return examine_part(part, keep, settled, SWEEPS, cut, self.step)
+    def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Outcome:
+        """Bound what some places leave of a part, and choose where to cut it."""
+        work = 0
+        for sweeps in (SWEEPS, 1, 1):
+            gained, part = shrink(part, keep)
+            settled += gained
+            if gained >= LARGE:
+                return Outcome(None, work)
+            if not part.value.size:
+                node = Node(settled, settled, part, keep, -1, -1)
+                return Outcome(node, work)
+            keep = np.ones(part.place.size, np.bool_)
+            bound = settled + ascend(part, sweeps, cut - settled, self.step, keep)
+            work += LIMIT_WORK * (sweeps + 2) * (part.box.size + part.value.size)
+            if bound >= cut:
+                return Outcome(None, work)
+            if LEFT_OUT * np.count_nonzero(keep) > (LEFT_OUT - 1) * keep.size:
+                break
+        least_gain = LEAST_GAIN * (cut - bound) / part.tree_start.size
+        feature, at = choose_cut(part, least_gain, cut - settled, keep)
+        return Outcome(Node(bound, settled, part, keep, feature, at), work)
 
     def _next(self) -> Node:
         """Take the next node: the best, or the last one if there is no room for more."""
@@ -155,30 +189,28 @@ class DualSearch:
             self.tie_bound = min(self.tie_bound, self.leaves.constant + bound)
         return True
 
-    def _take(
-        self, parent: float, outcome: tuple[Any, ...], best: float, found: list[Array]
-    ) -> None:
+    def _take(self, parent: float, outcome: Outcome, best: float, found: list[Array]) -> None:
         """Sort an examined node in."""
-        status, bound, settled, part, keep, feature, at, work = outcome
+        node = outcome.node
         self.nodes += 1
-        self.spent += LIMIT_WORK * work
-        if status == CLOSED or bound >= LARGE:
+        self.spent += outcome.work
+        if node is None:
             return
-        if status == POINT:
-            if bound < best + self.margin:
+        if not node.part.value.size:
+            if node.bound < best + self.margin:
                 # All points of it have the same boxes.
+                part = node.part
                 first = part.place[part.place_start[:-1]] - self.leaves.place_start[:-1]
                 point = first.astype(np.int32)
-                self.ties.append((self.leaves.constant + bound, np.append(point, point)))
-                if bound < best:
+                self.ties.append((self.leaves.constant + node.bound, np.append(point, point)))
+                if node.bound < best:
                     found.append(point)
             return
-        bound = max(bound, parent)
-        if self._is_tie(bound, best):
+        node = node._replace(bound=max(node.bound, parent))
+        if self._is_tie(node.bound, best):
             return
-        node = Node(bound, settled, part, keep, feature, at)
         self.bytes += node.nbytes
         if self.bytes > OPEN_BYTES:
             self.deep.append(node)
         else:
-            heapq.heappush(self.heap, (bound, next(self.number), node))
+            heapq.heappush(self.heap, (node.bound, next(self.number), node))

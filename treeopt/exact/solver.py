@@ -38,13 +38,13 @@ FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
 """Work of the first turn of the proof; each next turn has twice that of the one before, up to the
 most. Then limits, signals and the callback get a look."""
 
-SHARE, LATER_SHARE = 0.5, 0.05
+SHARE, LATER_SHARE = 0.3, 0.05
 """Work of the local search for each unit of the proof's: at first, and once it is of no use."""
 
 PATIENCE = 100
 """So many descents without success, and the local search is of no use for now."""
 
-DUAL_AFTER = 50 * MS
+DUAL_AFTER = 100 * MS
 """After so much work of the plain tree search, the one with the stronger bound joins in."""
 
 RACE = 1000 * MS

@@ -19,7 +19,8 @@ __all__ = ["count_ones", "inlined", "kernel", "trailing_zeros"]
 class _Notice(event.Listener):
     """Tells the user that the first call has to wait for the compiler.
 
-    Once per process for the evaluation of models, and once for the search, which takes longer.
+    Once per process for the evaluation of models and their decisions, and once each for what takes
+    longer and is not always needed.
     """
 
     kept = "once for each kind of model; the result is kept on disk"
@@ -32,6 +33,8 @@ class _Notice(event.Listener):
         what = "kernels"
         if module.startswith("treeopt.stepdirect."):
             what = "the search, which may take a minute"
+        elif module == "treeopt.exact.dual":
+            what = "the proof for hard problems"
         if module.startswith("treeopt.") and what not in self.said:
             self.said.add(what)
             print(f"treeopt: compiling {what} ({self.kept})", file=sys.stderr, flush=True)
@@ -66,7 +69,7 @@ def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     By itself numba looks only at the file of the function, not at those of the functions that are
     compiled into it. Where numba finds no folder to write to, nothing is kept.
     """
-    options = {"nogil": True, "error_model": "numpy", **options}
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     try:
         compiled: Any = njit(cache=True, **options)(function)
     except RuntimeError:
