@@ -193,11 +193,11 @@ def test_constant_models_and_duplicated_trees():
     assert found["same bits"] == 6
 
 
-def test_sums_that_cancel_are_proven_to_the_bit():
-    """The float sum is not monotone in the true one: ties must be judged by the model's own sum."""
+def test_sums_that_cancel_are_judged_as_the_model_adds_them(pace):
+    """The float sum is not monotone in the true one."""
     found: Counter = Counter()
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(30):
         leaves = rng.choice([0.1, 0.2, 0.3, -0.1, -0.2, -0.3, 1e8, -1e8], (6, 2))
         splits = [(int(rng.integers(2)), float(rng.integers(3)), *pair) for pair in leaves]
         for dtype in (np.float32, np.float64):
@@ -208,7 +208,7 @@ def test_sums_that_cancel_are_proven_to_the_bit():
                 res = problem.decide(sense, rng=0)
                 check(res, sense, float(every.min() if sense == "min" else every.max()))
                 found["same"] += res.fun in (every.min(), every.max())
-    assert found["same"] >= 0.9 * 240
+    assert found["same"] >= 0.9 * 120
 
 
 def test_sets_that_meet_in_pairs_but_not_together():

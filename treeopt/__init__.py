@@ -24,8 +24,7 @@ from treeopt.errors import (
     UnfittedModelError,
     UnsupportedModelError,
 )
-from treeopt.grid import Region
-from treeopt.result import Decision, DecisionProgress, Progress, SearchResult, Status
+from treeopt.result import Decision, DecisionProgress, Progress, Region, SearchResult, Status
 from treeopt.stepdirect import StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"

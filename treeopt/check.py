@@ -135,7 +135,7 @@ def neighbours(cuts: Array) -> Array:
 
 
 def warmup(model: Any = None, *, search: bool = False) -> None:
-    """Compile, or load from the disk cache, everything that a model's evaluation needs.
+    """Compile, or load from the disk cache, everything that predictions and decisions need.
 
     Parameters
     ----------
@@ -152,6 +152,10 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
     >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
     >>> treeopt.warmup(model)
     """
+    from treeopt.exact.solver import compile_dual, compile_once
+
+    compile_once()
+    compile_dual()
     for ensemble in _stand_ins() if model is None else [from_model(model)]:
         x = np.zeros((1, ensemble.n_features))
         many = np.zeros((8, ensemble.n_features))

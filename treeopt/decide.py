@@ -21,15 +21,15 @@ from treeopt.arguments import (
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
 from treeopt.frames import named
-from treeopt.grid import Grid, Region
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
-from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Status
+from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
 from treeopt.space import Space, read_space
 from treeopt.stepdirect import stepdirect
 
 if TYPE_CHECKING:
     from treeopt.exact.solver import Solver
+    from treeopt.grid import Grid
 
 METHODS = ("auto", "exact", "local", "stepdirect")
 
@@ -177,6 +177,8 @@ def _decide(
     class_index: Any,
     sense: float,
 ) -> Decision:
+    from treeopt.grid import Grid
+
     if method not in METHODS:
         raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
     if not isinstance(gap, int | float | np.number) or not 0 <= gap < np.inf:

@@ -9,35 +9,17 @@ most splits treat alike, so that leaves are few runs of them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treeopt.kernels import boxes
+from treeopt.result import Region
 from treeopt.space import feature_label
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
     from treeopt.space import Space
-
-
-class Region(NamedTuple):
-    """The box around a point in which every input gives the same prediction.
-
-    Attributes
-    ----------
-    lower, upper : float64 arrays
-        Ends of each feature, both included, as inputs before the cast, cut to the bounds; NaN where
-        the feature is fixed at a missing value. For a feature with categories, the least and the
-        largest number among those that are allowed.
-    categories : dict from int to tuple
-        Which of the admissible categories give the same prediction, as labels where the model
-        knows them; for the features that have categories.
-    """
-
-    lower: Array
-    upper: Array
-    categories: dict[int, tuple[object, ...]]
 
 
 class Grid:

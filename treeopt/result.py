@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from treeopt.errors import InputError
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
-    from treeopt.grid import Region
 
 HISTORY = np.dtype([("nfev", np.int64), ("time", np.float64), ("fun", np.float64)])
 """An improvement: after how many evaluations, after how many seconds, to which value."""
@@ -101,6 +100,25 @@ class SearchResult:
             f"fun = {self.fun:.10g} after {self.nfev} evaluations{failed} in {self.time:.3g} s; "
             f"{self.message}.\nx = {place}"
         )
+
+
+class Region(NamedTuple):
+    """The box around a point in which every input gives the same prediction.
+
+    Attributes
+    ----------
+    lower, upper : float64 arrays
+        Ends of each feature, both included, as inputs before the cast, cut to the bounds; NaN where
+        the feature is fixed at a missing value. For a feature with categories, the least and the
+        largest number among those that are allowed.
+    categories : dict from int to tuple
+        Which of the admissible categories give the same prediction, as labels where the model
+        knows them; for the features that have categories.
+    """
+
+    lower: Array
+    upper: Array
+    categories: dict[int, tuple[object, ...]]
 
 
 @dataclass(frozen=True, eq=False)
