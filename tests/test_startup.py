@@ -46,6 +46,8 @@ ensemble = treeopt.from_model(model)
 assert (ensemble.predict(X) == model.predict(X)).all()
 assert treeopt.check_conversion(model, X).different == 0
 ensemble.line(X[0], 0), ensemble.walker(X[0]), ensemble.leaf_boxes()
+best = treeopt.maximize(model, X)
+assert best.status is treeopt.Status.OPTIMAL and best.fun == model.predict([best.x])[0]
 """
     python(code)
 

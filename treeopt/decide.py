@@ -20,7 +20,7 @@ from treeopt.arguments import (
 )
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
-from treeopt.frames import named
+from treeopt.frames import named, with_labels
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
@@ -181,7 +181,8 @@ def _decide(
 
     if method not in METHODS:
         raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
-    if not isinstance(gap, int | float | np.number) or not 0 <= gap < np.inf:
+    is_number = isinstance(gap, int | float | np.number) and not isinstance(gap, bool)
+    if not is_number or not 0 <= gap < np.inf:
         raise InputError(f"gap is {gap!r}. Pass a finite number of at least 0.")
     limits = Limits(read_time_limit(time_limit))
     seed, n_threads, callback = read_seed(rng), read_n_jobs(n_jobs), read_callback(callback)
@@ -191,6 +192,7 @@ def _decide(
         most = read_max_evals(max_evals)
     ensemble = from_model(model, output=output, class_index=class_index)
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
+    ensemble = with_labels(ensemble, bounds)
     space = read_space(ensemble, bounds, fixed, integer, categories)
     grid = Grid(ensemble, space)
     task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), float(gap), most)
@@ -274,8 +276,9 @@ class _Task:
         snap = _Snap(space)
         if not (np.isfinite(snap.lower) & np.isfinite(snap.upper)).all():
             raise InputError("bounds are infinite, which stepdirect cannot use. Pass finite ones.")
+        tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
         signed = replace(
-            e, value=sign * e.value, base=sign * e.base, tail_base=sign * e.tail_base, link=IDENTITY
+            e, value=sign * e.value, base=sign * e.base, tail_base=tail_base, link=IDENTITY
         )
         fun: Any = signed
         if snap.needed:
@@ -356,7 +359,7 @@ class _Task:
             raise Stopped(Status.GAP_REACHED, f"the gap of {self.gap:g} is reached")
         self.limits.check()
         if nfev >= self.most:
-            raise Stopped(Status.EVAL_LIMIT, f"all {self.most} evaluations are used up")
+            raise Stopped(Status.EVAL_LIMIT, f"the limit of {self.most} evaluations is reached")
 
     def decision(
         self,
@@ -482,7 +485,11 @@ def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
     found = []
     if start is not None:
         is_point = isinstance(start, Mapping) or np.ndim(start) == 1
-        X = e._point(start)[None, :] if is_point else e._matrix(start, "start").astype(np.float64)
+        X = (
+            e._point(start, "start")[None, :]
+            if is_point
+            else e._matrix(start, "start").astype(np.float64)
+        )
         found.append(grid.places_of(X))
     if space.data is not None:
         rows = space.data

@@ -307,7 +307,7 @@ class Ensemble:
             )
         return int(feature)
 
-    def _point(self, x: Any) -> Array:
+    def _point(self, x: Any, name: str = "x") -> Array:
         """Return one point as a new float64 vector.
 
         ``x`` is a vector, a series, a mapping from names to values, or a frame or matrix of one
@@ -315,16 +315,16 @@ class Ensemble:
         """
         if isinstance(x, Mapping):
             if self.feature_names is None:
-                raise InputError("x is a mapping, but the model has no names. Pass a vector.")
+                raise InputError(f"{name} is a mapping, but the model has no names. Pass a vector.")
             x = NamedPoint(x)
         elif hasattr(x, "to_frame") and self.feature_names is not None:
             labelled = self.categories or self.frame_labels
             x = NamedPoint(x) if labelled else x.to_frame().T.infer_objects()
         elif np.ndim(x) == 1:
             x = np.asarray(x)[None, :]
-        matrix = self._matrix(x, "x")
+        matrix = self._matrix(x, name)
         if matrix.shape[0] != 1:
-            raise InputError(f"x has {matrix.shape[0]} rows: pass one point.")
+            raise InputError(f"{name} has {matrix.shape[0]} rows: pass one point.")
         point: Array = matrix[0].astype(np.float64)
         return point
 

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treeopt.categories import truncated
 from treeopt.errors import InputError
+from treeopt.inputs import spelled
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
     from treeopt.result import Decision
+
+
+def with_labels(ensemble: Ensemble, frame: Any) -> Ensemble:
+    """Return the ensemble with the labels of its categories, where only a frame can tell them.
+
+    LightGBM keeps the labels of all columns with categories, but not always which these are.
+    """
+    unsure = ensemble.frame_labels and not any(c.labels for c in ensemble.categories.values())
+    if not unsure or not hasattr(frame, "columns"):
+        return ensemble
+    ensemble._matrix(frame, "bounds")  # refuses a frame whose columns do not fit
+    names = ensemble.feature_names
+    frame = frame if names is None else frame.rename(columns=lambda c: spelled(str(c), names))
+    kinds = frame.dtypes if names is None else frame[list(names)].dtypes
+    columns = [j for j, kind in enumerate(kinds) if hasattr(kind, "categories")]
+    categories = dict(ensemble.categories)
+    for column, labels in zip(columns, ensemble.frame_labels or (), strict=True):
+        known = categories.get(column, truncated(range(len(labels)), ensemble.input_dtype))
+        categories[column] = replace(known, labels=labels)
+    return replace(ensemble, categories=categories)
 
 
 def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
@@ -26,11 +49,11 @@ def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
 def named(point: Array, ensemble: Ensemble) -> Any:
     """Return a point as a series where the model has names and pandas is there; else as it is."""
     if ensemble.feature_names is None:
-        return point
+        return point.copy()
     try:
         import pandas as pd
     except ImportError:
-        return point
+        return point.copy()
     return pd.Series(labelled(point, ensemble), index=list(ensemble.feature_names))
 
 
@@ -59,6 +82,10 @@ def frame_of(point: Array, ensemble: Ensemble) -> Any:
     return pd.DataFrame(columns)
 
 
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def described(decision: Decision) -> str:
     """Return a decision in words."""
     best = "largest" if decision.maximized else "least"
@@ -73,7 +100,7 @@ def described(decision: Decision) -> str:
             f"{decision.rounding:.2g} is lost in the model's sums"
         )
         lines.append(f"{decision.fun:.10g} is the {best} prediction, proven {exact}.")
-    elif np.isnan(decision.bound):
+    elif not np.isfinite(decision.bound):
         lines.append(f"{decision.fun:.10g} is the {best} prediction found; there is no bound.")
     else:
         side = "above" if decision.maximized else "below"
@@ -83,7 +110,7 @@ def described(decision: Decision) -> str:
         )
     lines.append(
         f"{decision.message[:1].upper()}{decision.message[1:]}, after {decision.time:.3g} s, "
-        f"{decision.nfev} evaluations and {decision.nodes} nodes."
+        f"{_counted(decision.nfev, 'evaluation')} and {_counted(decision.nodes, 'node')}."
     )
     lines.append("It stays the same as long as")
     ensemble, region = decision._ensemble, decision.region
@@ -100,6 +127,10 @@ def described(decision: Decision) -> str:
             within = "fixed"
         else:
             within = f"from {low:.6g} to {high:.6g}"
+            if np.isinf(low) or np.isinf(high):
+                within = f"up to {high:.6g}" if np.isinf(low) else f"from {low:.6g} up"
+            if np.isinf(low) and np.isinf(high):
+                within = "anything"
         if shown < 40:
             lines.append(f"  {name:<{width}} = {value:<12} {within}")
         shown += 1

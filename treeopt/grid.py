@@ -15,7 +15,7 @@ import numpy as np
 
 from treeopt.kernels import boxes
 from treeopt.result import Region
-from treeopt.space import feature_label
+from treeopt.space import feature_label, largest_input
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -39,6 +39,11 @@ class Grid:
 
     def __init__(self, ensemble: Ensemble, space: Space) -> None:
         self.ensemble, self.space = ensemble, space
+        # What the model's precision cannot hold is out of reach.
+        self.largest = largest_input(ensemble.input_dtype)
+        self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -self.largest))
+        self.upper = np.where(space.fixed, space.upper, np.minimum(space.upper, self.largest))
+        self.gap = self._preimage(ensemble.missing_value)
         self.cells: list[Array] = []
         self.ordered: list[bool] = []
         self.nothing = space.nothing
@@ -54,7 +59,7 @@ class Grid:
         """Return the admissible cells of a feature, and whether they are in order."""
         cells, space = self.ensemble.compiled.cells, self.space
         column = int(cells.columns[j])
-        low, high = space.lower[column], space.upper[column]
+        low, high = self.lower[column], self.upper[column]
         n_ordered = cells.cuts_of(j).size + 1
         if column in space.values:
             places = np.unique(self.cell_of(j, space.values[column]))
@@ -63,7 +68,7 @@ class Grid:
         else:
             first, last = self.cell_of(j, np.array([low, high]), as_number=True)
             places = np.arange(first, last + 1)
-            if space.integer[column] or low <= self.ensemble.missing_value <= high:
+            if space.integer[column] or (self.gap[0] <= high and self.gap[1] >= low):
                 places = self._without_empty(j, places, low, high)
         in_order = cells.slot_cuts[cells.slot_start[j] : cells.slot_start[j + 1]].all()
         if places.size > 1 and (not in_order or places[-1] == n_ordered):
@@ -79,12 +84,20 @@ class Grid:
         if whole:
             lower, upper = np.ceil(lower), np.floor(upper)
         some = lower <= upper
-        if low <= missing <= high and not (whole and missing % 1):
+        if self._may_be_missing(column):
             with np.errstate(over="ignore"):
                 ends = np.stack([lower, upper]).astype(self.ensemble.input_dtype)
             places = places[some & ~(ends == missing).all(axis=0)]
             return np.append(places, begin.size)
         return places[some]
+
+    def _may_be_missing(self, column: int) -> bool:
+        """Tell whether an admissible number of a feature means missing."""
+        low, high = self.lower[column], self.upper[column]
+        if self.space.integer[column]:
+            missing = self.ensemble.missing_value
+            return bool(low <= missing <= high and missing % 1 == 0)
+        return bool(self.gap[0] <= high and self.gap[1] >= low)
 
     def _neighbours(self, j: int, places: Array) -> Array:
         """Return unordered places so that those which splits treat alike stand together.
@@ -181,43 +194,36 @@ class Grid:
         slots = (cells.slot_feature, cells.slot_table, cells.lut, cells.slot_cuts)
         numbers = np.diff(cells.cut_start) + 1
         boxes.cells_alike(e.left, e.right, e.tree_start, *splits, *slots, numbers, at, start, alike)
-        lower, upper, x = space.lower.copy(), space.upper.copy(), space.lower.copy()
+        lower, upper, x = self.lower.copy(), self.upper.copy(), self.lower.copy()
         categories: dict[int, tuple[object, ...]] = {}
         for column in range(e.n_features):
             j = int(compiled.position[column])
             if space.fixed[column]:
                 continue
-            begin, end = lower[column], upper[column]
-            inside = np.ones(0, np.bool_)
+            low, high = lower[column], upper[column]
+            numbers = space.values.get(column, np.empty(0))
+            if j >= 0 and at[j] == cells.cuts_of(j).size + 1:
+                # What means missing.
+                low, high = max(self.gap[0], low), min(self.gap[1], high)
+                numbers = numbers[(low <= numbers) & (numbers <= high)]
+                x[column] = numbers[0] if numbers.size else min(max(e.missing_value, low), high)
+                lower[column], upper[column] = low, high
+                continue
             if j >= 0:
                 same = alike[start[j] : start[j + 1]]
-                if at[j] == cells.cuts_of(j).size + 1:
-                    # The number that means missing.
-                    lower[column] = upper[column] = x[column] = e.missing_value
-                    continue
-                if not cells.has_sets[j]:
-                    begin, end = self._run(j, int(at[j]), same, begin, end)
-            if column in space.values:
-                numbers = space.values[column]
-                inside = (begin <= numbers) & (numbers <= end)
-                if j >= 0:
-                    inside &= same[self.cell_of(j, numbers)]
-                numbers = numbers[inside]
-                middle = numbers[(numbers.size - 1) // 2]
-                if j >= 0:
-                    own = numbers[self.cell_of(j, numbers) == at[j]]
-                    middle = own[(own.size - 1) // 2]
-                x[column] = middle
-                if column in e.categories:
-                    begin, end = numbers[0], numbers[-1]
-                    known = e.categories[column]
-                    labels = dict(zip(known.value.tolist(), known.labels or (), strict=False))
-                    categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
-            elif space.integer[column]:
-                x[column] = _whole(begin, end, e.missing_value)
-            else:
-                x[column] = self._middle(j, begin, end)
-            lower[column], upper[column] = begin, end
+                numbers = numbers[same[self.cell_of(j, numbers)]]
+                if not cells.has_sets[j] or column not in space.values:
+                    low, high = self._run(j, int(at[j]), same, low, high)
+            if column in e.categories and numbers.size:
+                low, high = numbers[0], numbers[-1]
+                known = e.categories[column]
+                labels = dict(zip(known.value.tolist(), known.labels or (), strict=False))
+                categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
+            numbers = numbers[(low <= numbers) & (numbers <= high)]
+            x[column] = self._middle(j, low, high, numbers, bool(space.integer[column]))
+            lower[column], upper[column] = low, high
+        lower[(lower == -self.largest) & np.isneginf(space.lower)] = -np.inf
+        upper[(upper == self.largest) & np.isposinf(space.upper)] = np.inf
         return x, Region(lower, upper, categories)
 
     def _run(self, j: int, cell: int, same: Array, low: float, high: float) -> tuple[float, float]:
@@ -232,54 +238,58 @@ class Grid:
         last = int(unlike[at]) - 1 if at < unlike.size else n - 1
         begin, end = self._ends(j, first, last)
         lower, upper = max(begin, low), min(end, high)
-        missing = self.ensemble.missing_value
-        if lower <= missing <= upper:
-            gap = self._preimage(missing)
+        gap = self.gap
+        if gap[0] <= upper and gap[1] >= lower:
             begin, end = self._ends(j, cell, cell)
-            own = max(begin, low), min(end, high)
-            # The side on which the cell itself has more room.
-            if own[1] > gap[1] and (own[0] > gap[1] or own[1] - gap[1] >= gap[0] - own[0]):
-                lower = float(np.nextafter(gap[1], np.inf))
+            begin, end = max(begin, low), min(end, high)
+            # The side on which the cell has an admissible number; the wider one if both have.
+            sides = (begin, np.nextafter(gap[0], -np.inf)), (np.nextafter(gap[1], np.inf), end)
+            room = [self._room(j, a, b) for a, b in sides]
+            if room[0] >= room[1]:
+                upper = float(sides[0][1])
             else:
-                upper = float(np.nextafter(gap[0], -np.inf))
+                lower = float(sides[1][0])
         return lower, upper
 
+    def _room(self, j: int, low: float, high: float) -> float:
+        """Return how wide an interval is, -1 if it has no admissible number."""
+        column = int(self.ensemble.compiled.cells.columns[j])
+        if column in self.space.values:
+            numbers = self.space.values[column]
+            return float(np.count_nonzero((low <= numbers) & (numbers <= high)) or -1)
+        if self.space.integer[column]:
+            low, high = float(np.ceil(low)), float(np.floor(high))
+        return high / 2 - low / 2 if low <= high else -1.0
+
     def _preimage(self, value: float) -> tuple[float, float]:
-        """Return the first and last float64 that is cast to a value."""
+        """Return the first and last float64 that is cast to a value; NaN if there is none."""
         dtype = self.ensemble.input_dtype
         before = np.array([np.nextafter(dtype.type(value), dtype.type(-np.inf)), value])
         last = last_before(before.astype(np.float64), dtype)
         return float(np.nextafter(last[0], np.inf)), float(last[1])
 
-    def _middle(self, j: int, low: float, high: float) -> float:
-        """Return the middle of an interval; near the cuts where it is infinite."""
-        if np.isfinite(low) and np.isfinite(high):
-            middle = low / 2 + high / 2
-            return float(min(max(middle, low), high))
+    def _middle(self, j: int, low: float, high: float, numbers: Array, whole: bool) -> float:
+        """Return an admissible number in the middle of an interval.
+
+        Where the interval has no end of its own, it is near the cuts of the feature.
+        """
+        if numbers.size:
+            return float(numbers[(numbers.size - 1) // 2])
+        if whole:
+            low, high = float(np.ceil(low)), float(np.floor(high))
+        largest = self.largest
         cuts = self.ensemble.compiled.cells.cuts_of(j) if j >= 0 else np.empty(0)
-        if np.isinf(low) and np.isinf(high):
-            return 0.0
-        # A tenth of the range of the cuts beyond the finite end.
-        reach = 0.1 * float(cuts[-1] - cuts[0]) if cuts.size > 1 else 0.0
-        end = low if np.isfinite(low) else high
-        step = max(reach, 1e-3 * abs(end)) or 1.0
-        largest = float(np.finfo(self.ensemble.input_dtype).max)
-        return min(end + step, largest) if np.isfinite(low) else max(end - step, -largest)
-
-
-def _whole(low: float, high: float, missing: float) -> float:
-    """Return a whole number in the middle of an interval that is not the one that means missing."""
-    least, most = np.ceil(low), np.floor(high)
-    if np.isinf(least) and np.isinf(most):
-        middle = 0.0
-    elif np.isinf(least) or np.isinf(most):
-        middle = most - 1 if np.isinf(least) else least + 1
-    else:
-        middle = np.floor(least / 2 + most / 2)
-    middle = min(max(middle, least), most)
-    if middle == missing:
-        middle = middle + 1 if middle + 1 <= most else middle - 1
-    return float(middle)
+        reach = 0.1 * float(cuts[-1] / 2 - cuts[0] / 2) if cuts.size > 1 else 0.0
+        middle = low / 2 + high / 2
+        if low == -largest and high == largest:
+            middle = 0.0
+        elif high == largest:
+            middle = low + max(reach, 1e-3 * abs(low), 1.0)
+        elif low == -largest:
+            middle = high - max(reach, 1e-3 * abs(high), 1.0)
+        if whole:
+            middle = float(np.floor(middle))
+        return float(min(max(middle, low), high))
 
 
 def last_before(cuts: Array, dtype: np.dtype) -> Array:
@@ -289,8 +299,10 @@ def last_before(cuts: Array, dtype: np.dtype) -> Array:
     """
     if dtype == np.float64:
         return cuts
-    below = cuts.astype(np.float32)
     with np.errstate(over="ignore"):
+        below = cuts.astype(np.float32)
+        # Not all cuts are float32: zero has two that are not.
+        below = np.where(below > cuts, np.nextafter(below, np.float32(-np.inf)), below)
         above = np.nextafter(below, np.float32(np.inf))
         half = below.astype(np.float64) / 2 + above.astype(np.float64) / 2
         last = np.where(half.astype(np.float32) <= below, half, np.nextafter(half, -np.inf))

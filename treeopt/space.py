@@ -186,6 +186,11 @@ class Space:
         return single
 
 
+def largest_input(dtype: np.dtype[Any]) -> float:
+    """Return the largest finite number that an input may be, in the precision of a model."""
+    return float(np.finfo(dtype).max)
+
+
 def read_space(
     ensemble: Ensemble, bounds: Any, fixed: Any = None, integer: Any = None, categories: Any = None
 ) -> Space:
@@ -239,6 +244,14 @@ def read_space(
         else:
             # Infinite ends stay as they are.
             pairs[column] = np.ceil(low), np.floor(high)
+    # What the model's precision cannot hold is out of reach.
+    largest = largest_input(ensemble.input_dtype)
+    for column in range(len(pairs)):
+        low, high = pairs[column]
+        if column not in fixed_at and (low > largest or high < -largest):
+            nothing = (
+                f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
+            )
     for column, value in fixed_at.items():
         low, high = pairs[column]
         allowed = values.get(column)

@@ -462,6 +462,7 @@ def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
     Stops as soon as it reaches ``cut``. Places that no point below ``cut`` can lie in are taken out
     of ``keep``.
     """
+    cut = np.ceil(cut / step) * step
     p, n_trees = part.place_start.size - 1, part.tree_start.size - 1
     place_start = part.place_start
     n_pairs = part.pair_feature.size

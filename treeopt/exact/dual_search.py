@@ -126,7 +126,7 @@ class DualSearch:
         """Go on for so much work; return points that may be better than ``value``."""
         stop = self.spent + work
         best = value - self.leaves.constant
-        cut = best + self.margin
+        cut = float(np.ceil((best + self.margin) / self.step)) * self.step
         found: list[Array] = []
         if not self.begun:
             part = whole_part(self.leaves, self.step)

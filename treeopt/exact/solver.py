@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +32,8 @@ Pause = Callable[[], AbstractContextManager[Any]]
 MS = 1_000_000
 """A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
 
-START_WORK = 3 * MS
-"""Work of the local search before the proof begins; it descends at least once."""
+START_WORK, START_DESCENTS = MS, 3
+"""Work of the local search before the proof begins, and how often it descends at least."""
 
 FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
 """Work of the first turn of the proof; each next turn has twice that of the one before, up to the
@@ -158,9 +159,12 @@ class Solver:
 
         ``pause`` is entered while kernels are compiled.
         """
-        self.local.step(most)
-        while with_local and self.best.size and self.local.starts and self.local.work < START_WORK:
+        for n_descents in count(1):
             self.local.step(most)
+            enough = n_descents >= START_DESCENTS and self.local.work >= START_WORK
+            enough = enough or self.local.passes >= most
+            if enough or not (with_local and self.best.size and self.local.starts):
+                break
         self._take(self.local.best, self.local.value)
         check()
         margin = 2 * self.certificate.margin + 4 * self.noise
