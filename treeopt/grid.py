@@ -93,11 +93,10 @@ class Grid:
 
     def _may_be_missing(self, column: int) -> bool:
         """Tell whether an admissible number of a feature means missing."""
-        low, high = self.lower[column], self.upper[column]
+        low, high = max(self.lower[column], self.gap[0]), min(self.upper[column], self.gap[1])
         if self.space.integer[column]:
-            missing = self.ensemble.missing_value
-            return bool(low <= missing <= high and missing % 1 == 0)
-        return bool(self.gap[0] <= high and self.gap[1] >= low)
+            low, high = np.ceil(low), np.floor(high)
+        return bool(low <= high) and not np.isnan(self.gap[0])
 
     def _neighbours(self, j: int, places: Array) -> Array:
         """Return unordered places so that those which splits treat alike stand together.
@@ -207,6 +206,8 @@ class Grid:
                 low, high = max(self.gap[0], low), min(self.gap[1], high)
                 numbers = numbers[(low <= numbers) & (numbers <= high)]
                 x[column] = numbers[0] if numbers.size else min(max(e.missing_value, low), high)
+                if space.integer[column]:
+                    x[column] = min(np.ceil(x[column]), np.floor(high))
                 lower[column], upper[column] = low, high
                 continue
             if j >= 0:
