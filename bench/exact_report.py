@@ -298,8 +298,8 @@ def report(path: Path, jobs: Path, startup: Path) -> str:
     lines += jobs_section(jobs) + startup_section(startup)
     lines += ["## Conversion", "", *conversion_table(data)]
     lines += [
-        "For treeopt `from_model` and the arrays for its kernels; for Veritas the building of its `AddTree` and for HiGHS that of "
-        "the matrices, both from treeopt's arrays.",
+        "For treeopt `from_model` and the arrays for its kernels; for Veritas the building of its "
+        "`AddTree` and for HiGHS that of the matrices, both from treeopt's arrays.",
         "",
     ]
     text = "\n".join(lines)

@@ -114,6 +114,18 @@ def test_a_frame_of_many_types_is_ready_to_predict(kind, flag):
         assert (fixed.x["text"], fixed.x["noise"], fixed.x["whole"]) == ("b", "u", 30)
 
 
+@pytest.mark.parametrize("kind", FRAME_MODELS)
+def test_a_frame_has_the_types_of_the_data(kind):
+    X, y = mixed_frame()
+    made = clone(FRAME_MODELS[kind]).fit(X, y)
+    best = treeopt.minimize(made, X, integer=["count", "flag"], rng=0)
+    assert best.frame.dtypes.tolist() == X.dtypes.tolist()
+    # A half is no flag, and no count.
+    half = treeopt.minimize(made, X, fixed={"flag": 0.5, "count": 1.5}).frame
+    assert half[["flag", "count"]].to_numpy().tolist() == [[0.5, 1.5]]
+    assert made.predict(half)[0] == made.predict(half.astype({"single": float}))[0]
+
+
 # Every method.
 
 

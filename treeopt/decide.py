@@ -20,7 +20,7 @@ from treeopt.arguments import (
 )
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
-from treeopt.frames import named, with_labels
+from treeopt.frames import column_types, named, with_labels
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
@@ -196,6 +196,7 @@ def _decide(
     space = read_space(ensemble, bounds, fixed, integer, categories)
     grid = Grid(ensemble, space)
     task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), float(gap), most)
+    task.types = column_types(ensemble, bounds)
     if grid.nothing:
         return task.infeasible()
     if method == "stepdirect":
@@ -219,6 +220,7 @@ class _Task:
     most: int
     history: list[tuple[float, int, float, float]] = field(default_factory=list)
     known: tuple[Array, Any] | None = None
+    types: tuple[Any, ...] = ()
 
     @property
     def sign(self) -> float:
@@ -398,6 +400,7 @@ class _Task:
             maximized=self.sense < 0,
             _point=x,
             _ensemble=self.ensemble,
+            _types=self.types,
         )
 
     def own_value(self, x: Array, ours: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from treeopt.inputs import spelled
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
-    from treeopt.result import Decision
+    from treeopt.result import Decision, Region
 
 
 def with_labels(ensemble: Ensemble, frame: Any) -> Ensemble:
@@ -57,10 +58,23 @@ def named(point: Array, ensemble: Ensemble) -> Any:
     return pd.Series(labelled(point, ensemble), index=list(ensemble.feature_names))
 
 
-def frame_of(point: Array, ensemble: Ensemble) -> Any:
+def column_types(ensemble: Ensemble, frame: Any) -> tuple[Any, ...]:
+    """Return the types of a frame's columns in the model's order; nothing if it is no frame."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
+        return ()
+    names = ensemble.feature_names
+    if names is None:
+        return tuple(frame.dtypes)
+    by_name = {spelled(str(c), names): kind for c, kind in frame.dtypes.items()}
+    return tuple(by_name[name] for name in names)
+
+
+def frame_of(point: Array, ensemble: Ensemble, region: Region, types: Sequence[Any] = ()) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
-    Columns with categories have the type that the model was trained on, as far as it is known.
+    Columns have the types of the training frame as far as these are known: labels from the model,
+    ``types`` from a frame that the user has passed. A number that its type cannot hold without
+    leaving the region stays float64.
     """
     try:
         import pandas as pd
@@ -79,7 +93,16 @@ def frame_of(point: Array, ensemble: Ensemble) -> Any:
             columns[name] = pd.Categorical(value, categories=list(known.labels))
         else:
             columns[name] = [float(point[column])]
-    return pd.DataFrame(columns)
+    frame = pd.DataFrame(columns)
+    for column, kind in enumerate(types):
+        if getattr(kind, "kind", "O") in "biuf" and column not in ensemble.categories:
+            with np.errstate(all="ignore"):
+                own = float(np.float64(point[column]).astype(getattr(kind, "numpy_dtype", kind)))
+            inside = region.lower[column] <= own <= region.upper[column]
+            whole = kind.kind == "f" or own == point[column]
+            if inside and whole:
+                frame[frame.columns[column]] = frame.iloc[:, column].astype(kind)
+    return frame
 
 
 def _counted(n: int, what: str) -> str:

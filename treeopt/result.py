@@ -144,7 +144,8 @@ class Decision:
         The inputs, in the middle of `region`; by name where the model has names and pandas is
         installed, with labels for categories. None if there is no admissible point.
     frame : DataFrame
-        The same as one row, ready for the model's own ``predict``.
+        The same as one row, ready for the model's own ``predict``: with labels, and with the types
+        of the columns of ``bounds`` where that was a frame.
     fun : float
         What the model predicts for it: its own answer, not ours.
     bound : float
@@ -193,6 +194,7 @@ class Decision:
     maximized: bool
     _point: Array | None
     _ensemble: Ensemble
+    _types: tuple[Any, ...] = ()
 
     @cached_property
     def frame(self) -> Any:
@@ -201,7 +203,7 @@ class Decision:
 
         if self._point is None:
             raise InputError(f"there is no point to make a frame of: {self.message}.")
-        return frame_of(self._point, self._ensemble)
+        return frame_of(self._point, self._ensemble, self.region, self._types)
 
     def __repr__(self) -> str:
         from treeopt.frames import described

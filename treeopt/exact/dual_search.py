@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from treeopt.exact.dual import LARGE, Part, ascend, choose_cut, shrink, whole_part
+from treeopt.exact.tree_search import TIE_ROOM
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -202,7 +203,10 @@ class DualSearch:
                 part = node.part
                 first = part.place[part.place_start[:-1]] - self.leaves.place_start[:-1]
                 point = first.astype(np.int32)
-                self.ties.append((self.leaves.constant + node.bound, np.append(point, point)))
+                if len(self.ties) < TIE_ROOM:
+                    self.ties.append((self.leaves.constant + node.bound, np.append(point, point)))
+                else:
+                    self.tie_bound = min(self.tie_bound, self.leaves.constant + node.bound)
                 if node.bound < best:
                     found.append(point)
             return

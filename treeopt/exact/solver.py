@@ -187,7 +187,9 @@ class Solver:
         """Let all go on for a while, and take over what they find."""
         for proof in self.proofs:
             for point in proof.advance(work, self.best, self.value, threads.run):
-                self.local.descend_from(point, most)
+                self._take(point, self._value_at(point))
+                if self.local.passes < most:
+                    self.local.descend_from(point, most)
             self._take(self.local.best, self.local.value)
         if with_local:
             self._search_for_a_while(most)
@@ -216,6 +218,13 @@ class Solver:
         stop = min(share * spent, local.work + MOST_WORK)
         while self.best.size and local.work < stop and local.passes < most:
             local.step(most)
+
+    def _value_at(self, point: Array) -> float:
+        """Return the sum of the boxes that hold a point."""
+        compiled = self.grid.ensemble.compiled
+        leaf = compiled.leaves_at(self.grid.cells_at(point[None, :]))[0]
+        values = compiled.leaf_value[leaf].astype(np.float64)
+        return self.leaves.constant + self.certificate.sign * float(values.sum())
 
     def _take(self, point: Array, value: float) -> None:
         """Note a point if it is better than the best."""
