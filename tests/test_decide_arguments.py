@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import Bounds
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeopt
 from tests.cases import fitted
@@ -391,3 +392,54 @@ def test_one_point_left():
         for method in ("auto", "exact", "local", "stepdirect"):
             res = treeopt.maximize(e, [(low, low)], method=method)
             assert res.fun == expected and res.x[0] == low
+
+
+# Categories, and what is said about them.
+
+
+def three_labels() -> tuple[HistGradientBoostingRegressor, pd.DataFrame]:
+    X = pd.DataFrame({"a": np.arange(60.0), "c": pd.Categorical(list("xyz") * 20)})
+    y = X["a"] + 9.0 * (X["c"] == "x")
+    made = HistGradientBoostingRegressor(categorical_features="from_dtype", min_samples_leaf=5)
+    return made.fit(X, y), X
+
+
+def test_a_label_that_the_data_lack_may_be_asked_for():
+    """The codes of categories are no scale on which it could lie outside."""
+    made, X = three_labels()
+    rows = X[X["c"] != "x"]
+    assert treeopt.maximize(made, rows).x["c"] in ("y", "z")
+    assert treeopt.maximize(made, rows, fixed={"c": "x"}).x["c"] == "x"
+    assert treeopt.maximize(made, rows, categories={"c": ["x", "y"]}).x["c"] == "x"
+
+
+def test_a_list_is_no_label():
+    made, X = three_labels()
+    with pytest.raises(InputError, match=r"fixed\['c'\] has \['x'\]"):
+        treeopt.minimize(made, X, fixed={"c": ["x"]})
+
+
+def test_a_missing_value_is_no_fraction():
+    made, X = three_labels()
+    assert np.isnan(treeopt.minimize(made, X, fixed={"a": np.nan}, integer=["a"]).x["a"])
+
+
+def test_stepdirect_sees_what_is_missing():
+    made, X = three_labels()
+    best = treeopt.minimize(made, X, fixed={"a": np.nan}, method="stepdirect", max_evals=50)
+    assert best.history["fun"][-1] == best.fun == made.predict(best.frame)[0]
+
+
+def test_labels_of_any_type_are_printed():
+    X = pd.DataFrame({"a": np.arange(60.0)})
+    X["c"] = pd.cut(X["a"] % 7, 3)
+    made = HistGradientBoostingRegressor(categorical_features="from_dtype", min_samples_leaf=5)
+    best = treeopt.minimize(made.fit(X, X["a"] % 7), X)
+    assert str(best.x["c"]) in str(best)
+
+
+def test_too_many_combinations_of_categories_are_refused(monkeypatch):
+    monkeypatch.setattr("treeopt.exact.solver.MAX_BOXES", 3)
+    made, X = three_labels()
+    with pytest.raises(InputError, match="more than 3 boxes"):
+        treeopt.minimize(made, X)

@@ -106,7 +106,7 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
         assert all(np.diff([p.nodes for p in seen]) >= 0)
         assert all(np.diff([p.time for p in seen]) >= 0)
         bounds.append(res.bound)
-    assert np.isinf(bounds[0]) and np.isfinite(bounds[-1])
+    assert np.isfinite(bounds).all() and better(bounds[0], bounds[-1], sense)
 
 
 @each_sense
@@ -203,7 +203,7 @@ def test_ctrl_c_at_any_moment(how):
 
 def test_ctrl_c_in_the_callback():
     e, X, best = hard("min")
-    res = treeopt.minimize(e, X, callback=after(2, KeyboardInterrupt())[0])
+    res = treeopt.minimize(e, X, callback=after(1, KeyboardInterrupt())[0])
     check(res, "min", best)
     assert res.status is Status.STOPPED and "keyboard" in res.message
 

@@ -548,18 +548,27 @@ def test_searches_that_run_out_of_memory_go_deep(kind, monkeypatch):
         prove(kind, leaves, 500, 1, np.inf)
 
 
-def test_a_pool_without_room_grows(monkeypatch):
-    """The first nodes fill it; nothing is lost."""
+@pytest.mark.parametrize("bytes_allowed", [2**20, 0])
+def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
+    """The first nodes fill it, or there is no room for lists: nothing is lost, and it ends."""
     monkeypatch.setattr(tree_search, "PLUNGE_NODES", 1)
+    monkeypatch.setattr(tree_search, "OPEN_BYTES", bytes_allowed)
     small = tree_search.new_search
 
-    def new_search(*arguments):
-        return small(*arguments, room=2 * tree_search.LEVELS + 3)
+    def new_search(leaves, *arguments):
+        search = small(leaves, *arguments, room=2 * tree_search.LEVELS + 3)
+        lists = leaves.value.size + leaves.start.size + 2
+        return search._replace(arena=np.empty(2 * lists, np.int32))
 
     monkeypatch.setattr(tree_search, "new_search", new_search)
     full = []
     grow = tree_search.grown
-    monkeypatch.setattr(tree_search, "grown", lambda search: full.append(1) or grow(search))
+
+    def grown(search, more):
+        full.append(more)
+        return grow(search, more)
+
+    monkeypatch.setattr(tree_search, "grown", grown)
     for seed in range(3):
         leaves = random_leaves(seed, p=4, n_trees=14, most=25, size=6)
         prove(TreeSearch, leaves, 3000, 1, np.inf)

@@ -20,7 +20,7 @@ def read_seed(rng: Any) -> int:
 
 def read_time_limit(time_limit: Any) -> float | None:
     """Return a number of seconds, or None."""
-    number = isinstance(time_limit, int | float | np.integer | np.floating)
+    number = isinstance(time_limit, int | float | np.number) and not isinstance(time_limit, bool)
     if time_limit is not None and not (number and time_limit > 0):
         raise InputError(f"time_limit is {time_limit!r}. Pass a number of seconds above 0.")
     return None if time_limit is None else float(time_limit)

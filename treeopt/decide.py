@@ -92,7 +92,7 @@ def minimize(
     gap : float
         Stop as soon as the best is proven to be within so much of the optimum.
     start : point or matrix of points
-        Where to begin the local search, in addition to the best rows of ``bounds``.
+        Where to begin the local search, in addition to some rows of ``bounds``.
     rng : int or numpy.random.Generator
         Seed of the local search.
     callback : callable
@@ -243,7 +243,8 @@ class _Task:
             def check() -> None:
                 fun, bound = self.standing(solver, final=False)
                 counts = solver.evaluations, solver.nodes
-                self.report(solver.best, fun, bound if method != "local" else np.nan, *counts)
+                shown = bound if method != "local" else np.nan
+                self.report(solver.best, fun, shown, *counts, self.limits.time())
                 if not solver.proven:
                     self.check(abs(fun - bound), solver.evaluations)
 
@@ -288,7 +289,7 @@ class _Task:
 
         def tell(now: Progress) -> None:
             places = self.grid.places_of(snap(now.x[None, :]))[0]
-            self.report(places, self.value_of(sign * now.fun), np.nan, now.nfev, 0)
+            self.report(places, self.value_of(sign * now.fun), np.nan, now.nfev, 0, now.time)
 
         result = stepdirect(
             fun,
@@ -334,10 +335,12 @@ class _Task:
         least = certificate.prediction_of(self.sign * float(margin) - certificate.rounding)
         return abs(least - self.value_of(margin))
 
-    def report(self, places: Array, fun: float, bound: float, nfev: int, nodes: int) -> None:
+    def report(
+        self, places: Array, fun: float, bound: float, nfev: int, nodes: int, time: float
+    ) -> None:
         """Tell the history, the bar and the callback how things stand."""
         self.note(fun, bound, nfev)
-        gap, time = abs(fun - bound), self.limits.time()
+        gap = abs(fun - bound)
         self.bar.show(time, fun, bound, gap, nodes)
         if self.callback is None:
             return
@@ -428,13 +431,13 @@ class _Snap:
         self.space = space
         self.lower, self.upper = space.lower.copy(), space.upper.copy()
         self.whole = np.flatnonzero(space.integer & ~space.fixed)
-        self.needed = bool(self.whole.size or space.values)
+        missing = np.isnan(space.lower)
+        self.needed = bool(self.whole.size or space.values or missing.any())
         # Each whole number has the same share of the line.
         self.lower[self.whole] -= 0.5
         self.upper[self.whole] += 0.5
         for column, values in space.values.items():
             self.lower[column], self.upper[column] = -0.5, values.size - 0.5
-        missing = np.isnan(self.lower)
         self.lower[missing] = self.upper[missing] = 0.0
 
     def __call__(self, X: Array) -> Array:

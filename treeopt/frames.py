@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from treeopt.result import Decision, Region
 
 
+SHOWN = 40
+"""So many features are listed when a decision is printed."""
+
+
 def with_labels(ensemble: Ensemble, frame: Any) -> Ensemble:
     """Return the ensemble with the labels of its categories, where only a frame can tell them.
 
@@ -140,10 +144,10 @@ def described(decision: Decision) -> str:
     names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
     width = max(len(name) for name in names)
     values = labelled(decision._point, ensemble)
-    shown = 0
-    for column, name in enumerate(names):
+    for column, name in enumerate(names[:SHOWN]):
         low, high = region.lower[column], region.upper[column]
-        value = values[column] if isinstance(values[column], str) else f"{values[column]:.6g}"
+        value = values[column]
+        value = f"{value:.6g}" if isinstance(value, int | float | np.number) else str(value)
         if column in region.categories:
             within = "one of " + ", ".join(map(str, region.categories[column]))
         elif low == high or np.isnan(low):
@@ -154,9 +158,7 @@ def described(decision: Decision) -> str:
                 within = f"up to {high:.6g}" if np.isinf(low) else f"from {low:.6g} up"
             if np.isinf(low) and np.isinf(high):
                 within = "anything"
-        if shown < 40:
-            lines.append(f"  {name:<{width}} = {value:<12} {within}")
-        shown += 1
-    if shown > 40:
-        lines.append(f"  ... and {shown - 40} more features")
+        lines.append(f"  {name:<{width}} = {value:<12} {within}")
+    if len(names) > SHOWN:
+        lines.append(f"  ... and {len(names) - SHOWN} more features")
     return "\n".join(lines)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from treeopt.space import Space
 
 
+MOST_SORTED = 1000
+"""More categories than this stay in their own order."""
+
+
 class Grid:
     """The admissible cells of each feature that the ensemble reads.
 
@@ -104,14 +108,17 @@ class Grid:
         Each is followed by the nearest of the rest, counted in splits that part the two.
         """
         cells = self.ensemble.compiled.cells
-        if not cells.has_sets[j]:
+        if not cells.has_sets[j] or places.size > MOST_SORTED:
             return places
-        keys = np.array([cells.keys_of(s)[places] for s in cells.slots_of(j)])
-        rest = list(range(places.size))
-        order = [rest.pop(0)]
-        while rest:
-            apart = np.bitwise_count(keys[:, rest] ^ keys[:, order[-1:]]).sum(axis=0)
-            order.append(rest.pop(int(np.argmin(apart))))
+        keys = np.stack([cells.keys_of(s)[places] for s in cells.slots_of(j)], axis=1)
+        bits = np.unpackbits(np.ascontiguousarray(keys).view(np.uint8), axis=1)
+        rest = np.arange(1, places.size)
+        order = [0]
+        while rest.size:
+            apart = (bits[rest] != bits[order[-1]]).sum(axis=1)
+            nearest = int(np.argmin(apart))
+            order.append(int(rest[nearest]))
+            rest = np.delete(rest, nearest)
         return places[order]
 
     def cell_of(self, j: int, values: Array, as_number: bool = False) -> Array:

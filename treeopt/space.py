@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -209,6 +209,10 @@ def read_space(
             name = _bound_name(int(k), ensemble)
             raise InputError(f"{name} is ({pairs[k, 0]}, {pairs[k, 1]}). Pass numbers, not NaN.")
     pairs[is_open] = -np.inf, np.inf
+    if data is not None:
+        # Codes are no scale: what the data hold of a category says nothing about the others.
+        told = {*fixed_at, *values} & set(ensemble.categories)
+        pairs[list(told)] = -np.inf, np.inf
     _check_order(pairs, ensemble)
     whole = _integer_features(ensemble, integer, values)
 
@@ -265,7 +269,7 @@ def read_space(
                 f"fixed has {value:g} for {feature_label(column, ensemble)}, outside its bounds "
                 f"({low:g}, {high:g}). Widen them, or pass bounds as a mapping without it."
             )
-        if whole[column] and value != np.round(value):
+        if whole[column] and value != np.round(value) and not np.isnan(value):
             raise InputError(
                 f"fixed has {value:g} for {feature_label(column, ensemble)}, which is to be a "
                 "whole number. Round it, or leave it out of integer."
@@ -280,7 +284,7 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if known is not None and known.labels and (known.has_numbers or not is_number):
-        if value in known.number_of:
+        if isinstance(value, Hashable) and value in known.number_of:
             return known.number_of[value]
         if not is_missing(value):
             raise InputError(f"{name} has {value!r}, which is none of {known!r}. Pass one of them.")

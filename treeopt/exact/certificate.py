@@ -6,9 +6,9 @@ tree's least value over a box is a bound on every prediction in the box, with no
 And each addition of the model is off by at most half a unit of the last place of its result: so
 the sum that the model computes differs from the true one by no more than `model_rounding`.
 
-A part of the grid is given up without a record only if no true sum in it is below that of the best
-point by less than twice this margin, so that no prediction there can be better. What is given up
-closer than that is a *tie*, and is judged by the model's own sum of least values.
+A part of the grid is given up without a record only if every true sum in it is above that of the
+best point by at least twice this margin, so that no prediction there can be better. What is given
+up closer than that is a *tie*, and is judged by the model's own sum of least values.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ does, and its maximum over λ is that of a linear relaxation. It is raised featu
 prices of one feature are set so that all trees on it are indifferent, and what is gained is shared
 out again. A few sweeps suffice, if a node begins with the prices of its parent.
 
-Everything is a multiple of a step δ, 2^-48 of the largest sum, and stays below 2^52 δ: so all
+Everything is a multiple of a step δ, 2^-46 of the largest sum, and stays below 2^52 δ: so all
 additions are exact in whatever order they are made, and the bound is true of the values, which are
 rounded down to such multiples first. Where prices grow so large that this might fail, the bound is
 not used.
@@ -456,6 +456,26 @@ def set_prices(
 
 
 @kernel
+def largest_sum(part: Any, worth: Any, theta: Any) -> Any:
+    """Return the most that any sum of the boxes' worths and of θ can come to."""
+    total = 0.0
+    for t in range(part.tree_start.size - 1):
+        largest = 0.0
+        for i in range(part.tree_start[t], part.tree_start[t + 1]):
+            largest = max(largest, abs(worth[i]))
+        for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            for s in range(part.segment_start[q], part.segment_start[q + 1]):
+                largest = max(largest, abs(part.lam[s]))
+        total += largest
+    for j in range(part.place_start.size - 1):
+        largest = 0.0
+        for c in range(part.place_start[j], part.place_start[j + 1]):
+            largest = max(largest, abs(theta[c]))
+        total += largest
+    return 2.0 * total
+
+
+@kernel
 def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
     """Raise the bound by some sweeps over the features, there and back; return it.
 
@@ -516,6 +536,7 @@ def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
         if place_start[j] < place_start[j + 1]:
             best_place[j] = least_of(theta, place_start[j], place_start[j + 1])
             bound += best_place[j]
+    size[0] = largest_sum(part, worth, theta)
     for sweep in range(n_sweeps):
         for k in range(p):
             if bound >= cut or size[0] >= EXACT * step:
@@ -548,7 +569,7 @@ def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
             for c in range(place_start[j + 1] - place_start[j]):
                 if table[0, c] >= room and size[0] < EXACT * step:
                     keep[place_start[j] + c] = False
-    if size[0] >= EXACT * step:
+    if max(size[0], largest_sum(part, worth, theta)) >= EXACT * step:
         # Not to be relied on: begin anew.
         for s in range(part.lam.size):
             part.lam[s] = 0.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from treeopt.exact.leaves import Leaves
     from treeopt.exact.tree_search import Run
 
-STEP_BITS = 48
+STEP_BITS = 46
 """The step of all sums is so many bits below the largest."""
 
 SWEEPS = 3
@@ -129,6 +129,7 @@ class DualSearch:
         best = value - self.leaves.constant
         cut = float(np.ceil((best + self.margin) / self.step)) * self.step
         found: list[Array] = []
+        self.ties = [tie for tie in self.ties if tie[0] < value + self.margin]
         if not self.begun:
             part = whole_part(self.leaves, self.step)
             keep = np.ones(part.place.size, np.bool_)
@@ -172,7 +173,8 @@ class DualSearch:
                 return Outcome(None, work)
             if LEFT_OUT * np.count_nonzero(keep) > (LEFT_OUT - 1) * keep.size:
                 break
-        least_gain = LEAST_GAIN * (cut - bound) / part.tree_start.size
+        to_gain = cut - bound if bound > -LARGE / 2 else 1.0
+        least_gain = LEAST_GAIN * to_gain / part.tree_start.size
         feature, at = choose_cut(part, least_gain, cut - settled, keep)
         return Outcome(Node(bound, settled, part, keep, feature, at), work)
 

@@ -76,10 +76,12 @@ def restrict(
     high: Any,
     leaf: Any,
     start: Any,
+    most: Any,
 ) -> Any:
     """List the boxes that the grid leaves of each tree; return their number.
 
-    If that is more than there is room for, nothing but the number is of use.
+    If that is more than there is room for, nothing but the number is of use; counting ends soon
+    after ``most``.
 
     Parameters
     ----------
@@ -193,6 +195,8 @@ def restrict(
                 k = loose[u]
                 box[d, k], box[d, p + k] = run_from(allowed[d], place_start, k, np.int64(0))
             while True:
+                if total + n > most:
+                    return total + n
                 if n < room:
                     for k in range(2 * p):
                         met[n, k] = box[d, k]

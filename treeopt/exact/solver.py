@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treeopt.errors import InputError
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.leaves import Leaves, restrict
@@ -50,6 +51,10 @@ DUAL_AFTER = 100 * MS
 
 RACE = 1000 * MS
 """After so much work of both, only the one with the better bound goes on."""
+
+
+MAX_BOXES = 20_000_000
+"""More boxes than this are refused: sets of categories along several features multiply."""
 
 
 def list_leaves(ensemble: Ensemble, grid: Grid, sign: float) -> Leaves:
@@ -97,7 +102,13 @@ def list_leaves(ensemble: Ensemble, grid: Grid, sign: float) -> Leaves:
         value, leaf = np.empty(room), np.empty(room, np.int32)
         low, high = np.empty((p, room), np.int32), np.empty((p, room), np.int32)
         start = np.empty(ensemble.n_trees + 1, np.int64)
-        n = int(restrict(*arguments, value, low, high, leaf, start))
+        n = int(restrict(*arguments, value, low, high, leaf, start, MAX_BOXES))
+        if n > MAX_BOXES:
+            raise InputError(
+                f"categories leave so many combinations that the leaves of {ensemble.source} are "
+                f"more than {MAX_BOXES} boxes. List fewer of them in categories, or fix some "
+                "features."
+            )
         if n <= room:
             break
         room = n
@@ -166,19 +177,16 @@ class Solver:
             if enough or not (with_local and self.best.size and self.local.starts):
                 break
         self._take(self.local.best, self.local.value)
-        check()
         margin = 2 * self.certificate.margin + 4 * self.noise
-        tree = TreeSearch(self.leaves, self.noise, margin, n_jobs)
-        dual: list[DualSearch] = []
-        self.proofs.append(tree)
-        work = FIRST_WORK
+        self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs)]
+        work, joined = FIRST_WORK, False
         with Threads(n_jobs) as threads:
             while not self.proven:
-                if tree.spent > DUAL_AFTER and not dual:
+                if self.proofs[0].spent > DUAL_AFTER and not joined:
+                    joined = True
                     with pause():
                         compile_dual()
-                    dual.append(DualSearch(self.leaves, self.noise, margin, n_jobs))
-                    self.proofs += dual
+                    self.proofs.append(DualSearch(self.leaves, self.noise, margin, n_jobs))
                 self._turn(work, most, with_local, threads)
                 check()
                 work = min(2 * work, MOST_WORK)

@@ -56,6 +56,9 @@ OPEN_BYTES = 2**30
 BOX_WORK = 15
 """The work of looking at a box, in nanoseconds or so."""
 
+ENDLESS = 2**62
+"""The length of a plunge that ends only when nothing below it is open."""
+
 TIE_ROOM = 64
 """So many ties are kept with their boxes."""
 
@@ -135,17 +138,19 @@ def _heap(search: Search) -> tuple[Array, ...]:
     return search.counter, search.heap_bound, search.heap_node, search.pool, search.unused
 
 
-def grown(search: Search) -> Search:
-    """Return the search with room for twice as many open nodes."""
+def grown(search: Search, more: int) -> Search:
+    """Return the search with room for more open nodes."""
     room = search.heap_bound.size
     count = search.counter
-    unused = np.append(search.unused, np.empty(room, np.int64))
-    unused[count[UNUSED] : count[UNUSED] + room] = np.arange(room, 2 * room)
-    count[UNUSED] += room
+    unused = np.append(search.unused, np.empty(more, np.int64))
+    unused[count[UNUSED] : count[UNUSED] + more] = np.arange(room, room + more)
+    count[UNUSED] += more
     return search._replace(
-        heap_bound=np.append(search.heap_bound, np.empty(room)),
-        heap_node=np.append(search.heap_node, np.empty(room, np.int64)),
-        pool=np.concatenate([search.pool, np.empty_like(search.pool)]),
+        heap_bound=np.append(search.heap_bound, np.empty(more)),
+        heap_node=np.append(search.heap_node, np.empty(more, np.int64)),
+        pool=np.concatenate(
+            [search.pool, np.empty_like(search.pool[:more], shape=(more, search.pool.shape[1]))]
+        ),
         unused=unused,
     )
 
@@ -436,19 +441,23 @@ class TreeSearch:
             if value < search.number[BEST]:
                 search.number[BEST] = value
                 search.best[:] = point
+        before = [float(search.number[BEST]) for search in self.searches]
         run(self._go_on, range(len(self.searches)), work)
         self._share()
-        found = [search for search in self.searches if search.number[BEST] < value]
-        return [search.best.copy() for search in found]
+        after = zip(self.searches, before, strict=True)
+        return [search.best.copy() for search, best in after if search.number[BEST] < best]
 
     def _go_on(self, job: int, work: int) -> None:
         search = self.searches[job]
         if advance(self.leaves, search, max(work // BOX_WORK, 1)) == FULL:
-            if 2 * search.pool.nbytes <= OPEN_BYTES:
-                self.searches[job] = grown(search)
-            else:
+            if 2 * search.pool.nbytes * len(self.searches) <= OPEN_BYTES:
+                self.searches[job] = grown(search, search.heap_bound.size)
+            elif search.counter[PLUNGE] < ENDLESS:
                 # No room: as deep as it goes.
-                search.counter[PLUNGE] = 2**62
+                search.counter[PLUNGE] = ENDLESS
+            else:
+                # It went as deep as it can.
+                self.searches[job] = grown(search, 4 * LEVELS)
 
     def _share(self) -> None:
         """Give searches with nothing to do half of what the others have open."""
