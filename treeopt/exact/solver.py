@@ -46,7 +46,7 @@ SHARE, LATER_SHARE = 0.3, 0.05
 PATIENCE = 100
 """So many descents without success, and the local search is of no use for now."""
 
-DUAL_AFTER = 100 * MS
+DUAL_AFTER = 300 * MS
 """After so much work of the plain tree search, the one with the stronger bound joins in."""
 
 RACE = 1000 * MS
