@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import lightgbm as lgb
 import numpy as np
@@ -24,8 +25,6 @@ each_sense = pytest.mark.parametrize("sense", SENSES)
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name == "diabetes":
         return load_diabetes(return_X_y=True)
-    if name not in datasets.available():
-        pytest.skip(f"the data set {name} is not there; set TREEOPT_DATA")
     loaded = datasets.load(name)
     return loaded.X, loaded.y
 
@@ -89,7 +88,7 @@ def by_veritas(e: Ensemble, X: np.ndarray, sense: str) -> float:
         bounds = search.current_bounds()
         if search.num_solutions() and bounds.best == bounds.atleast:
             return bounds.atleast
-    pytest.skip("Veritas takes too long")
+    pytest.fail("Veritas takes too long")
 
 
 def by_milp(e: Ensemble, X: np.ndarray, sense: str) -> float:
@@ -141,10 +140,8 @@ def by_milp(e: Ensemble, X: np.ndarray, sense: str) -> float:
         integrality=np.arange(n) < n_x,
         bounds=Bounds(lower, upper),
         constraints=LinearConstraint(matrix, least, most),
-        options={"mip_rel_gap": 0.0, "time_limit": 20},
+        options={"mip_rel_gap": 0.0, "time_limit": 120},
     )
-    if found.status == 1:
-        pytest.skip("HiGHS takes too long")
     assert found.status == 0
     return e.base + sign * found.fun
 
@@ -159,19 +156,23 @@ def compare(model, X, sense: str, best: float, slack: float) -> None:
     assert abs(res.fun - best / e.divisor) <= off * scale_of(e)
 
 
+NAMES = ["boston", "diabetes", "mpg", "bodyfat"]
+TOO_HARD = {("forest", "diabetes"), ("extra trees", "diabetes")}
+"""What Veritas does not prove in minutes."""
+
+
 @each_sense
-@pytest.mark.parametrize("name", ["boston", "diabetes", "mpg", "bodyfat"])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [pair for pair in product(MODELS, NAMES) if pair not in TOO_HARD]
+)
 def test_veritas_finds_the_same(kind, name, sense):
-    if (kind, name) in {("forest", "diabetes"), ("extra trees", "diabetes")}:
-        pytest.skip("too hard for Veritas")
     X, _ = data(name)
     model = fitted("large", kind, name)
     compare(model, X, sense, by_veritas(treeopt.from_model(model), X, sense), 0.0)
 
 
 @each_sense
-@pytest.mark.parametrize("name", ["boston", "diabetes", "mpg", "bodyfat"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_mixed_integer_program_finds_the_same(kind, name, sense):
     X, _ = data(name)

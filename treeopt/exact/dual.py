@@ -211,6 +211,9 @@ def shrink(part: Any, keep: Any) -> Any:
     begins = np.zeros(keep.size + 1, np.bool_)  # a new place begins here
     becomes = np.zeros(n_segments, np.int32)
     is_cut = np.zeros(n_segments + 1, np.bool_)
+    # The first and last segment of each limit that hold a place.
+    begin_at = np.empty(part.box.size, np.int32)
+    end_at = np.empty(part.box.size, np.int32)
     n_q, n_s, n_l, tree = 0, 0, 0, 0
     for t in range(n_trees if settled < LARGE else 0):
         if not stays[t]:
@@ -234,6 +237,7 @@ def shrink(part: Any, keep: Any) -> Any:
                     b += 1
                 while not some[e]:
                     e -= 1
+                begin_at[i], end_at[i] = b, e
                 if b > a:
                     is_cut[b] = True
                     any_cut = True
@@ -263,14 +267,10 @@ def shrink(part: Any, keep: Any) -> Any:
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
                 if new_box[part.box[i]] < 0:
                     continue
-                b, e = part.from_[i], part.to[i]
-                while not some[b]:
-                    b += 1
-                while not some[e]:
-                    e -= 1
-                if becomes[b] > n_s or becomes[e] < at:
+                b, e = becomes[begin_at[i]], becomes[end_at[i]]
+                if b > n_s or e < at:
                     box[n_l] = new_box[part.box[i]]
-                    from_[n_l], to[n_l] = becomes[b], becomes[e]
+                    from_[n_l], to[n_l] = b, e
                     n_l += 1
             pair_feature[n_q] = part.pair_feature[q]
             n_q += 1
