@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from math import fsum
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor
 
+import treeopt
 from tests.decisions import FUZZ, random_problem
 from tests.truth import ensembles, leaf_of
 from treeopt.exact import dual, local_search, tree_search
@@ -33,6 +36,7 @@ from treeopt.exact.local_search import LocalSearch
 from treeopt.exact.solver import Threads, list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.grid import Grid
+from treeopt.limits import Limits
 from treeopt.space import read_space
 
 seeds = st.integers(0, 2**32 - 1)
@@ -104,7 +108,7 @@ def test_every_point_lies_in_one_box_of_each_tree(e, seed, sign):
     grid = grid_of(e, rng)
     if grid is None:
         return
-    leaves = list_leaves(e, grid, sign)
+    leaves = list_leaves(e, grid, sign, Limits(None))
     assert (np.diff(leaves.start) > 0).all() and leaves.start.size == e.n_trees + 1
     tree = np.repeat(np.arange(e.n_trees), np.diff(leaves.start))
     assert (np.diff(leaves.value)[np.diff(tree) == 0] >= 0).all()
@@ -216,9 +220,9 @@ class Node:
         self.value, self.boxes = np.empty(room), np.empty((room, box.size), np.int32)
         self.arena = np.zeros(4 * room, np.int32)
         first = np.empty(leaves.start.size, np.int64)
-        self.n, self.constant, self.end = gather(
-            leaves, box, threshold, self.value, self.boxes, self.arena, first
-        )
+        self.constant = leaves.constant
+        table = self.value, self.boxes
+        self.n, self.end = gather(leaves, box, threshold, *table, self.arena, first)
         self.at = 0
         self.rows = self.end - self.n - 1
 
@@ -389,12 +393,21 @@ def kept_at_random(part: Part, rng: np.random.Generator) -> np.ndarray:
     return keep
 
 
+def ascended(part: Part, sweeps: int, cut: float, step: float, keep: np.ndarray) -> float:
+    """Return the bound after some sweeps, one feature after the other."""
+    at, end = 0, sweeps * (part.place_start.size - 1)
+    bound, at = dual.ascend(part, at, end, 0, cut, step, keep)
+    while at < end:
+        bound, at = dual.ascend(part, at, end, 1, cut, step, keep)
+    return bound
+
+
 def priced(seed: int, sweeps: int = 2) -> tuple[Part, float]:
     """Return a part with prices that are not zero."""
     leaves = random_leaves(seed, n_trees=6, most=8)
     step = steps_of(leaves)
     part = dual.whole_part(leaves, step)
-    dual.ascend(part, sweeps, 1e9, step, np.ones(part.place.size, bool))
+    ascended(part, sweeps, 1e9, step, np.ones(part.place.size, bool))
     return part, step
 
 
@@ -430,7 +443,7 @@ def test_prices_raise_the_bound_and_keep_it_true(seed, sweeps, before):
     least = min(sums_of(part).values())
     plain = sum(part.value[a:b].min() for a, b in itertools.pairwise(part.tree_start))
     keep = np.ones(part.place.size, bool)
-    bounds = [dual.ascend(part, n, 1e9, step, keep) for n in (0, sweeps, sweeps)]
+    bounds = [ascended(part, n, 1e9, step, keep) for n in (0, sweeps, sweeps)]
     assert keep.all()
     assert plain <= bounds[0] <= bounds[1] <= bounds[2] <= least
 
@@ -442,7 +455,7 @@ def test_no_place_of_a_better_point_is_left_out(seed, sweeps, above):
     sums = sums_of(part)
     cut = min(sums.values()) + above
     keep = np.ones(part.place.size, bool)
-    bound = dual.ascend(part, sweeps, cut, step, keep)
+    bound = ascended(part, sweeps, cut, step, keep)
     assert bound <= min(sums.values())
     feature, at = dual.choose_cut(part, 1e-6, cut, keep)
     for places, value in sums.items():
@@ -488,7 +501,7 @@ def test_prices_that_grow_too_large_are_not_relied_on():
     part = dual.whole_part(leaves, steps_of(leaves))
     part.lam[:] = 2.0**60 * steps_of(leaves)
     keep = np.ones(part.place.size, bool)
-    bound = dual.ascend(part, 2, 1e9, steps_of(leaves), keep)
+    bound = ascended(part, 2, 1e9, steps_of(leaves), keep)
     assert bound == -dual.LARGE and keep.all() and not part.lam.any()
 
 
@@ -586,20 +599,19 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
     grid = grid_of(e, rng)
     if grid is None:
         return
-    leaves = list_leaves(e, grid, sign)
+    leaves = list_leaves(e, grid, sign, Limits(None))
     margin, noise = model_rounding(e, leaves), search_rounding(leaves)
     certificate = Certificate(e, leaves, sign)
     every = points_of(leaves)
     chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
-    own = grid.margin_at(chosen)
     sizes = np.diff(leaves.place_start)
-    for point, prediction in zip(chosen, own, strict=True):
-        from math import fsum
-
+    totals = []
+    for point, prediction in zip(chosen, grid.margin_at(chosen), strict=True):
         held = leaves.value[inside(leaves, point)]
         true = fsum([*held, sign * e.base, sign * e.tail_base])
         undivided = sign * float(prediction) * e.divisor
         slack = np.spacing(abs(undivided)) + abs(undivided) * float(np.finfo(e.value.dtype).eps)
+        totals.append((sign * true, abs(undivided - true) - slack))
         assert abs(undivided - true) <= margin + slack
         assert abs(leaves.constant + held.sum() - true) <= noise
         assert certificate.margin_of(true) <= sign * float(prediction)
@@ -607,3 +619,23 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
         high = np.array([rng.integers(c, n) for c, n in zip(point, sizes, strict=True)])
         box = np.concatenate([low, high]).astype(np.int32)
         assert certificate.margin_of_box(box) <= sign * float(prediction)
+    ends = sorted(true for true, _ in totals)
+    for low, high in itertools.combinations_with_replacement(ends, 2):
+        between = model_rounding(e, leaves, low, high)
+        assert between <= margin
+        assert all(off <= between for true, off in totals if low <= true <= high)
+
+
+def test_few_sums_are_off_by_as_much_as_all_might_be():
+    """Many trees whose best leaves lie apart: partial sums of good points are never large."""
+    rng = np.random.default_rng(0)
+    X, n = rng.random((300, 8)), 600
+    settings = {"n_estimators": n, "max_depth": 3, "learning_rate": 0.3, "random_state": 0}
+    model = GradientBoostingRegressor(**settings).fit(X, rng.normal(size=300))
+    e = treeopt.from_model(model)
+    leaves = list_leaves(e, Grid(e, read_space(e, X)), 1.0, Limits(None))
+    certificate = Certificate(e, leaves, 1.0)
+    plain = certificate.margin
+    least = float(e.margin(X).min())
+    certificate.tighten(least, least)
+    assert certificate.margin < plain / 3

@@ -237,28 +237,25 @@ class _Task:
 
         compile_once()
         status, message = Status.OPTIMAL, "the optimum is proven"
+        solver = None
         with self.limits:
-            solver = Solver(self.ensemble, self.grid, self.sign, starts, seed)
-
-            def check() -> None:
-                fun, bound = self.standing(solver, final=False)
-                counts = solver.evaluations, solver.nodes
-                shown = bound if method != "local" else np.nan
-                self.report(solver.best, fun, shown, *counts, self.limits.time())
-                if not solver.proven:
-                    self.check(abs(fun - bound), solver.evaluations)
-
             try:
+                problem = (self.ensemble, self.grid, self.sign)
+                solver = Solver(*problem, starts, seed, self.limits)
+                check = partial(self.look_at, solver, method)
                 if method == "local":
                     solver.improve(self.most, check)
                     raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
-                with_local = method == "auto"
-                solver.prove(self.most, check, n_jobs, with_local, self.limits.pause)
+                solver.prove(self.most, check, n_jobs, with_local=method == "auto")
             except Stopped as stop:
                 status, message = stop.status, stop.message
             except KeyboardInterrupt:
                 status, message = Status.STOPPED, "interrupted from the keyboard"
-            fun, bound = self.standing(solver, final=True)
+            if solver is not None:
+                fun, bound = self.standing(solver, final=True)
+        if solver is None:
+            message += " before the search began"
+            return self.decision(starts[0], status, message, -self.sense * np.inf)
         if method == "local":
             bound = np.nan
         rounding = self.rounding(solver)
@@ -272,6 +269,15 @@ class _Task:
         counts = solver.evaluations, solver.nodes
         self.note(fun, bound, solver.evaluations)
         return self.decision(solver.best, status, message, bound, rounding, *counts)
+
+    def look_at(self, solver: Solver, method: str) -> None:
+        """Report how a run stands, and end it if a limit is reached."""
+        fun, bound = self.standing(solver, final=False)
+        shown = bound if method != "local" else np.nan
+        counts = solver.evaluations, solver.nodes
+        self.report(solver.best, fun, shown, *counts, self.limits.time())
+        if not solver.proven:
+            self.check(abs(fun - bound), solver.evaluations)
 
     def by_stepdirect(self, seed: int) -> Decision:
         """Run the black-box search: compiled on real features, else on points that are snapped."""

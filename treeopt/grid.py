@@ -9,6 +9,7 @@ most splits treat alike, so that leaves are few runs of them.
 from __future__ import annotations
 
 from functools import cached_property
+from math import nextafter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ class Grid:
         self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -self.largest))
         self.upper = np.where(space.fixed, space.upper, np.minimum(space.upper, self.largest))
         self.gap = self._preimage(ensemble.missing_value)
+        self._last = last_before(ensemble.compiled.cells.cuts, ensemble.input_dtype)
         self.cells: list[Array] = []
         self.ordered: list[bool] = []
         self.nothing = space.nothing
@@ -138,19 +140,19 @@ class Grid:
 
     def spans(self, j: int) -> tuple[Array, Array]:
         """Return the first and last float64 that falls into each ordered cell of a feature."""
-        last = last_before(self.ensemble.compiled.cells.cuts_of(j), self.ensemble.input_dtype)
+        last = self._lasts(j)
         return np.append(-np.inf, np.nextafter(last, np.inf)), np.append(last, np.inf)
 
     def _ends(self, j: int, first: int, last: int) -> tuple[float, float]:
         """Return the first and last float64 that falls into a range of ordered cells."""
-        cuts = self.ensemble.compiled.cells.cuts_of(j)
-        dtype = self.ensemble.input_dtype
-        low, high = -np.inf, np.inf
-        if first > 0:
-            low = float(np.nextafter(last_before(cuts[first - 1 : first], dtype)[0], np.inf))
-        if last < cuts.size:
-            high = float(last_before(cuts[last : last + 1], dtype)[0])
-        return low, high
+        lasts = self._lasts(j)
+        low = nextafter(lasts[first - 1], np.inf) if first > 0 else -np.inf
+        return low, float(lasts[last]) if last < lasts.size else np.inf
+
+    def _lasts(self, j: int) -> Array:
+        """Return the last float64 that is not above each cut of a feature."""
+        cells = self.ensemble.compiled.cells
+        return self._last[cells.cut_start[j] : cells.cut_start[j + 1]]
 
     @cached_property
     def place_start(self) -> Array:
@@ -162,8 +164,11 @@ class Grid:
         out = np.empty((len(X), self.free.size), np.int32)
         for k, j in enumerate(self.free):
             places = self.cells[j]
-            order = np.argsort(places)
             cell = self.cell_of(int(j), X[:, self.ensemble.compiled.cells.columns[j]])
+            if places[-1] - places[0] == places.size - 1 and self.ordered[j]:
+                out[:, k] = np.clip(cell, places[0], places[-1]) - places[0]
+                continue
+            order = np.argsort(places)
             at = np.clip(np.searchsorted(places[order], cell), 0, places.size - 1)
             before = np.maximum(at - 1, 0)
             nearer = np.abs(places[order[before]] - cell) < np.abs(places[order[at]] - cell)

@@ -75,10 +75,15 @@ class Limits:
         """Return the seconds since the search began."""
         return (time.perf_counter() if self.running else self.end) - self.begin
 
+    def is_over(self) -> bool:
+        """Tell whether the time is over or Ctrl-C was pressed."""
+        out_of_time = self.seconds is not None and self.time() >= self.seconds
+        return self.interrupted or out_of_time
+
     def check(self) -> None:
         """Stop the search if its time is over or Ctrl-C was pressed."""
         if self.interrupted:
             raise KeyboardInterrupt
-        if self.seconds is not None and self.time() >= self.seconds:
+        if self.is_over():
             message = f"the time limit of {self.seconds:g} s is reached"
             raise Stopped(Status.TIME_LIMIT, message)

@@ -46,7 +46,8 @@ def examine(
     best cut; or that no cut is needed, because the best boxes of all trees have a point in common.
 
     ``loss`` has two rows of one number per place; what is in there on entry does not matter.
-    Returns SOLVED (``box`` is what they have in common), BRANCH or NARROW.
+    Returns SOLVED (``box`` is what they have in common), BRANCH, NARROW, or EMPTY if no such point
+    is left.
     """
     p = box.size // 2
     touched = np.zeros(p, np.int64)

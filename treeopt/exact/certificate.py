@@ -27,17 +27,33 @@ LINK_ULPS = 4
 """A link other than the identity is computed to within so many units of the last place."""
 
 
-def model_rounding(ensemble: Ensemble, leaves: Leaves) -> float:
-    """Return how far the model's sum may be from the true sum of the leaves, at any point.
+def model_rounding(
+    ensemble: Ensemble, leaves: Leaves, low: float = -np.inf, high: float = np.inf
+) -> float:
+    """Return how far the model's sum may be from the true sum of the leaves.
 
-    Partial sums lie between those of all trees' least and of all trees' largest values; half the
-    distance to the next number, at the larger of the two, is the most that an addition is off by.
+    That is at any point whose true sum lies between ``low`` and ``high``. Partial sums lie between
+    those of all trees' least and of all trees' largest values; half the distance to the next
+    number, at the larger of the two, is the most that an addition is off by. And what a partial sum
+    lacks of the whole is limited too, so with many trees few points come near to these ends.
     """
     ends = [leaves.leaf[leaves.start[:-1]], leaves.leaf[leaves.start[1:] - 1]]
-    sums = [np.concatenate([*ensemble.own_sum(leaf)[:2]]) for leaf in ends]
-    totals = [ensemble.own_sum(leaf)[2] for leaf in ends]
-    largest = np.append(np.abs(sums).max(axis=0), np.abs(totals).max())
-    return float(np.spacing(largest).astype(np.float64).sum() / 2)
+    sums = np.array([np.hstack(ensemble.own_sum(leaf)) for leaf in ends])
+    least, largest = sums.min(axis=0), sums.max(axis=0)
+    off = _half_steps(least, largest)
+    if np.isinf(low) and np.isinf(high):
+        return off
+    # Each of the sums that are combined here, and the result, is off by that much.
+    lacks = largest[-1] - largest, least[-1] - least
+    lowest = np.maximum(least, low - lacks[0] - 4 * off).astype(sums.dtype)
+    highest = np.minimum(largest, high - lacks[1] + 4 * off).astype(sums.dtype)
+    return _half_steps(lowest, highest)
+
+
+def _half_steps(least: Array, largest: Array) -> float:
+    """Return the sum of half the distances to the next number, at the larger ends of ranges."""
+    far = np.maximum(np.abs(least), np.abs(largest))
+    return float(np.spacing(far).astype(np.float64).sum() / 2)
 
 
 def search_rounding(leaves: Leaves) -> float:
@@ -58,6 +74,16 @@ class Certificate:
         self.noise = search_rounding(leaves)
         self.margin = model_rounding(ensemble, leaves)
         self.extra = self.noise  # what ties of the search may be better by
+
+    def tighten(self, least: float, value: float) -> None:
+        """Use that no sum is below ``least``, and that the best point's is ``value``.
+
+        What may be off at points that cannot be better than the best one does not matter.
+        """
+        plain = model_rounding(self.ensemble, self.leaves)
+        noise = self.noise + self.extra
+        low, high = sorted([self.sign * (least - noise), self.sign * (value + 2 * plain + noise)])
+        self.margin = model_rounding(self.ensemble, self.leaves, low, high)
 
     @property
     def rounding(self) -> float:

@@ -371,12 +371,12 @@ def set_prices(
     ``table[0]``. Afterwards the best box of each tree on the feature is worth 0.
 
     The others are room: ``marginal`` and ``share`` per segment, ``rest`` per limit, ``events`` per
-    place and one more, ``table`` with rows for minima. ``size[0]`` is raised to the largest sum.
+    place, ``table`` with rows for minima. ``size[0]`` is raised to the largest sum.
     """
     lam, first, end, box = part.lam, part.first, part.end, part.box
     origin = part.place_start[j]
     n = part.place_start[j + 1] - origin
-    for c in range(n + 1):
+    for c in range(n):
         events[c] = 0.0
     sum_of_largest = 0.0
     # What each segment would cost its tree, if the point had to lie there.
@@ -409,7 +409,6 @@ def set_prices(
         table[0, c] = theta[origin + c] + total
         best = min(best, table[0, c])
         events[c] = 0.0
-    events[n] = 0.0
     size[0] = max(size[0], 2.0 * (sum_of_largest + largest))
     # Equal shares of what each segment has to spare at least ...
     table_of_minima(table, 0, n)
@@ -427,7 +426,6 @@ def set_prices(
         total += events[c]
         table[1, c] = (table[0, c] - best) / total if total > 0.0 else LARGE
         events[c] = 0.0
-    events[n] = 0.0
     table_of_minima(table, 1, n)
     for q in pairs:
         t = tree_of[q]
@@ -476,11 +474,12 @@ def largest_sum(part: Any, worth: Any, theta: Any) -> Any:
 
 
 @kernel
-def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
-    """Raise the bound by some sweeps over the features, there and back; return it.
+def ascend(part: Any, begin: Any, end: Any, most: Any, cut: Any, step: Any, keep: Any) -> Any:
+    """Raise the bound by sweeps over the features, there and back; return it and where it stands.
 
-    Stops as soon as it reaches ``cut``. Places that no point below ``cut`` can lie in are taken out
-    of ``keep``.
+    The turns of features are numbered through all sweeps; those from ``begin`` to ``end`` are made,
+    or fewer after ``most`` boxes, segments and limits were looked at. Ends for good as soon as the
+    bound reaches ``cut``. Places that no point below ``cut`` can lie in are taken out of ``keep``.
     """
     cut = np.ceil(cut / step) * step
     p, n_trees = part.place_start.size - 1, part.tree_start.size - 1
@@ -502,7 +501,7 @@ def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
         n_rows += 1
     worth, rest = np.empty(part.value.size), np.empty(part.box.size)
     marginal, share = np.empty(part.lam.size), np.empty(part.lam.size)
-    events, table = np.zeros(widest + 1), np.empty((n_rows, widest))
+    events, table = np.zeros(widest), np.empty((n_rows, widest))
     theta = np.zeros(place_start[p])
     best_box, best_place, size = np.zeros(n_trees), np.zeros(p), np.zeros(1)
     bound = 0.0
@@ -537,44 +536,51 @@ def ascend(part: Any, n_sweeps: Any, cut: Any, step: Any, keep: Any) -> Any:
             best_place[j] = least_of(theta, place_start[j], place_start[j + 1])
             bound += best_place[j]
     size[0] = largest_sum(part, worth, theta)
-    for sweep in range(n_sweeps):
-        for k in range(p):
-            if bound >= cut or size[0] >= EXACT * step:
-                break
-            j = k if sweep % 2 == 0 else p - 1 - k
-            own = pairs[feature_start[j] : feature_start[j + 1]]
-            if own.size == 0 or place_start[j + 1] - place_start[j] < 2:
-                continue
-            least = set_prices(
-                part,
-                j,
-                own,
-                tree_of,
-                step,
-                theta,
-                worth,
-                marginal,
-                rest,
-                share,
-                events,
-                table,
-                size,
-            )
-            for q in own:
-                bound -= best_box[tree_of[q]]
-                best_box[tree_of[q]] = 0.0
-            bound += least - best_place[j]
-            best_place[j] = least
-            room = cut - (bound - least)
-            for c in range(place_start[j + 1] - place_start[j]):
-                if table[0, c] >= room and size[0] < EXACT * step:
-                    keep[place_start[j] + c] = False
+    at = begin
+    looked_at = 0
+    while at < end and looked_at < most:
+        if bound >= cut or size[0] >= EXACT * step:
+            at = end
+            break
+        j = at % p if (at // p) % 2 == 0 else p - 1 - at % p
+        at += 1
+        own = pairs[feature_start[j] : feature_start[j + 1]]
+        if own.size == 0 or place_start[j + 1] - place_start[j] < 2:
+            continue
+        least = set_prices(
+            part,
+            j,
+            own,
+            tree_of,
+            step,
+            theta,
+            worth,
+            marginal,
+            rest,
+            share,
+            events,
+            table,
+            size,
+        )
+        for q in own:
+            t = tree_of[q]
+            bound -= best_box[t]
+            best_box[t] = 0.0
+            looked_at += part.tree_start[t + 1] - part.tree_start[t]
+            looked_at += part.limit_start[q + 1] - part.limit_start[q]
+            looked_at += part.segment_start[q + 1] - part.segment_start[q]
+        bound += least - best_place[j]
+        best_place[j] = least
+        room = cut - (bound - least)
+        for c in range(place_start[j + 1] - place_start[j]):
+            if table[0, c] >= room and size[0] < EXACT * step:
+                keep[place_start[j] + c] = False
     if max(size[0], largest_sum(part, worth, theta)) >= EXACT * step:
         # Not to be relied on: begin anew.
         for s in range(part.lam.size):
             part.lam[s] = 0.0
-        return -LARGE
-    return bound
+        return -LARGE, end
+    return bound, at
 
 
 @kernel

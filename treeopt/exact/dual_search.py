@@ -8,6 +8,7 @@ code examines a node, so that several threads can share the heap.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,9 @@ LEFT_OUT = 20
 
 LEAST_GAIN = 1e-3
 """A side of a cut that gains nothing counts as gaining this part of what a tree has to gain."""
+
+SLICE = 500_000
+"""After so many boxes, segments and limits, compiled code returns for a look at the limits."""
 
 LIMIT_WORK = 50
 """The work of looking at a limit in one sweep, in nanoseconds or so."""
@@ -79,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 class DualSearch:
-    """A best-first search.
+    """A best-first search; ``is_over`` tells whether its time is over, for limits within nodes.
 
     Attributes
     ----------
@@ -93,8 +97,15 @@ class DualSearch:
         Single points, as boxes, that the best so far did not rule out; their sums are rounded down.
     """
 
-    def __init__(self, leaves: Leaves, noise: float, margin: float, n_jobs: int) -> None:
-        self.leaves, self.margin, self.n_jobs = leaves, margin, n_jobs
+    def __init__(
+        self,
+        leaves: Leaves,
+        noise: float,
+        margin: float,
+        n_jobs: int,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.leaves, self.margin, self.n_jobs, self.is_over = leaves, margin, n_jobs, is_over
         first, last = leaves.value[leaves.start[:-1]], leaves.value[leaves.start[1:] - 1]
         largest = float(np.maximum(np.abs(first), np.abs(last)).sum())
         self.step = 2.0 ** (np.ceil(np.log2(max(largest, 1e-290))) - STEP_BITS)
@@ -103,21 +114,20 @@ class DualSearch:
         self.deep: list[Node] = []
         self.bytes = 0
         self.number = count()
-        self.begun = False
         self.nodes, self.spent = 0, 0
         self.tie_bound = np.inf
         self.ties: list[tuple[float, Array]] = []
+        whole = whole_part(leaves, self.step)
+        self._put(Node(-np.inf, 0.0, whole, np.ones(whole.place.size, np.bool_), -1, -1))
 
     @property
     def is_open(self) -> bool:
         """Whether anything is left."""
-        return not self.begun or bool(self.heap or self.deep)
+        return bool(self.heap or self.deep)
 
     @property
     def bound(self) -> float:
         """The least bound of all that is open."""
-        if not self.begun:
-            return -np.inf
         bounds = [node.bound for node in self.deep]
         if self.heap:
             bounds.append(self.heap[0][0])
@@ -130,32 +140,37 @@ class DualSearch:
         cut = float(np.ceil((best + self.margin) / self.step)) * self.step
         found: list[Array] = []
         self.ties = [tie for tie in self.ties if tie[0] < value + self.margin]
-        if not self.begun:
-            part = whole_part(self.leaves, self.step)
-            keep = np.ones(part.place.size, np.bool_)
-            self._take(-np.inf, self._bounded(part, keep, 0.0, cut), best, found)
-            self.begun = True
-        while self.spent < stop and (self.heap or self.deep) and self.nodes < ROOT_ROUNDS:
-            root = self._next()
-            again = self._bounded(root.part, root.keep, root.settled, cut)
-            self._take(root.bound, again, best, found)
-        while self.spent < stop and (self.heap or self.deep):
-            chosen: list[Node] = []
-            while len(chosen) < self.n_jobs and (self.heap or self.deep):
-                node = self._next()
-                if not self._is_tie(node.bound, best):
-                    chosen.append(node)
-            jobs = [(node, side) for node in chosen for side in (0, 1)]
-            for (node, _), outcome in zip(jobs, run(self._examine, jobs, cut), strict=True):
+        while self.spent < stop and self.is_open:
+            if self.nodes < ROOT_ROUNDS:
+                chosen = [self._next()]
+                jobs = [(node, node.keep) for node in chosen]
+            else:
+                chosen = self._choose(best)
+                jobs = [(node, node.child(side)) for node in chosen for side in (0, 1)]
+            outcomes = run(self._examine, jobs, cut)
+            if None in outcomes:
+                for node in chosen:
+                    self._put(node)
+                break
+            for (node, _), outcome in zip(jobs, outcomes, strict=True):
                 self._take(node.bound, outcome, best, found)
         return found
 
-    def _examine(self, job: tuple[Node, int], cut: float) -> Outcome:
-        """Examine one child of a node."""
-        node, side = job
-        return self._bounded(node.part, node.child(side), node.settled, cut)
+    def _choose(self, best: float) -> list[Node]:
+        """Take the next nodes, one for each thread; what is no better than the best is closed."""
+        chosen: list[Node] = []
+        while len(chosen) < self.n_jobs and self.is_open:
+            node = self._next()
+            if not self._is_tie(node.bound, best):
+                chosen.append(node)
+        return chosen
 
-    def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Outcome:
+    def _examine(self, job: tuple[Node, Array], cut: float) -> Outcome | None:
+        """Examine what some places leave of a node; None if the time is over."""
+        node, keep = job
+        return self._bounded(node.part, keep, node.settled, cut)
+
+    def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Outcome | None:
         """Bound what some places leave of a part, and choose where to cut it."""
         work = 0
         for sweeps in (SWEEPS, 1, 1):
@@ -167,7 +182,12 @@ class DualSearch:
                 node = Node(settled, settled, part, keep, -1, -1)
                 return Outcome(node, work)
             keep = np.ones(part.place.size, np.bool_)
-            bound = settled + ascend(part, sweeps, cut - settled, self.step, keep)
+            at, end = 0, sweeps * (part.place_start.size - 1)
+            while at < end:
+                if self.is_over():
+                    return None
+                bound, at = ascend(part, at, end, SLICE, cut - settled, self.step, keep)
+            bound += settled
             work += LIMIT_WORK * (sweeps + 2) * (part.box.size + part.value.size)
             if bound >= cut:
                 return Outcome(None, work)
@@ -215,6 +235,10 @@ class DualSearch:
         node = node._replace(bound=max(node.bound, parent))
         if self._is_tie(node.bound, best):
             return
+        self._put(node)
+
+    def _put(self, node: Node) -> None:
+        """Keep an open node."""
         self.bytes += node.nbytes
         if self.bytes > OPEN_BYTES:
             self.deep.append(node)

@@ -76,12 +76,16 @@ def restrict(
     high: Any,
     leaf: Any,
     start: Any,
+    begin: Any,
+    total: Any,
     most: Any,
+    too_many: Any,
 ) -> Any:
-    """List the boxes that the grid leaves of each tree; return their number.
+    """List the boxes that the grid leaves of trees; return the next tree and the number of boxes.
 
-    If that is more than there is room for, nothing but the number is of use; counting ends soon
-    after ``most``.
+    Begins with tree ``begin``, when ``total`` boxes are listed, and ends with the tree that brings
+    that number to ``most`` or more, or with the last one, or as soon as there are ``too_many``. If
+    there is no room for all, nothing but the number is of use.
 
     Parameters
     ----------
@@ -119,9 +123,9 @@ def restrict(
     met = np.empty((room, 2 * p), np.int32)
     from_ = np.empty(leaf_value.size, np.int64)
     count = np.empty(leaf_value.size, np.int32)
-    n = 0
-    total = 0
-    for t in range(tree_start.size - 1):
+    n_trees = tree_start.size - 1
+    t = begin
+    while t < n_trees and total < most:
         n = 0
         for i in range(leaf_start[t], leaf_start[t + 1]):
             count[i] = 0
@@ -153,9 +157,9 @@ def restrict(
                         i = right[i]
                     else:
                         # The right child waits in the place of this box, the left one goes on.
-                        copy_row(box, d, d + 1)
+                        copy(box[d], box[d + 1])
                         if n_loose > 0:
-                            copy_row(allowed, d, d + 1)
+                            copy(allowed[d], allowed[d + 1])
                         box[d, k] = q
                         top += 1
                         stack[top, 0] = right[i]
@@ -173,8 +177,8 @@ def restrict(
                         else:
                             to_left = True
                 if to_left and to_right:
-                    copy_row(box, d, d + 1)
-                    copy_row(allowed, d, d + 1)
+                    copy(box[d], box[d + 1])
+                    copy(allowed[d], allowed[d + 1])
                     for c in range(place_start[k], place_start[k + 1]):
                         key = key_of(place_cell[c], slot[i], slot_table, lut)
                         if goes_right(key, rank[i], bit[i]):
@@ -195,8 +199,8 @@ def restrict(
                 k = loose[u]
                 box[d, k], box[d, p + k] = run_from(allowed[d], place_start, k, np.int64(0))
             while True:
-                if total + n > most:
-                    return total + n
+                if total + n > too_many:
+                    return t, total + n
                 if n < room:
                     for k in range(2 * p):
                         met[n, k] = box[d, k]
@@ -227,15 +231,16 @@ def restrict(
                     total += 1
         else:
             total += n
-    start[tree_start.size - 1] = total
-    return total
+        t += 1
+    start[t] = total
+    return t, total
 
 
 @kernel
-def copy_row(table: Any, source: Any, target: Any) -> None:
+def copy(source: Any, target: Any) -> None:
     """Copy a row; compiles in a fraction of the time that an assignment of slices takes."""
-    for i in range(table.shape[1]):
-        table[target, i] = table[source, i]
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @kernel

@@ -27,14 +27,14 @@ def gather(
 ) -> Any:
     """Fill the table and its lists with the boxes that meet ``box`` and may lead below a threshold.
 
-    Returns the number of trees, or -1 if one of them has no box; the constant; and the end of the
-    lists in the arena. ``first`` is room for one number per tree.
+    Returns the number of trees, or -1 if one of them has no box, and the end of the lists in the
+    arena. ``first`` is room for one number per tree.
     """
     p, n_trees = box.size // 2, leaves.start.size - 1
     cut = np.empty(p, np.int64)
     n_cut = cut_features(leaves, box, cut)
     if not first_meets(leaves, box, cut, n_cut, first):
-        return np.int64(-1), 0.0, np.int64(0)
+        return np.int64(-1), np.int64(0)
     bound = leaves.constant
     for t in range(n_trees):
         bound += leaves.value[first[t]]
@@ -42,7 +42,6 @@ def gather(
     n = np.int64(0)
     end = np.int64(n_trees + 1)
     rows = 0
-    constant = leaves.constant
     for t in range(n_trees):
         begin = end
         limit = leaves.value[first[t]] + slack
@@ -61,7 +60,7 @@ def gather(
         arena[n] = begin
         n += 1
     arena[n] = end
-    return n, constant, end
+    return n, end
 
 
 @kernel

@@ -27,6 +27,9 @@ PASSES, MOVES = range(2)
 ELITE = 20
 """So many local minima are kept."""
 
+DESCENT_WORK = 50_000
+"""What a descent takes besides its loops, in nanoseconds."""
+
 CHILDREN = 0.5
 """Share of descents that begin between two of them, rather than near one."""
 
@@ -162,8 +165,10 @@ class LocalSearch:
         The best point so far, as places.
     value : float
         The sum there.
+    descents : int
+        Number of descents.
     in_vain : int
-        Number of descents since the best was found.
+        Number of them since the best was found.
     """
 
     def __init__(self, leaves: Leaves, starts: Array, noise: float, seed: int) -> None:
@@ -174,7 +179,7 @@ class LocalSearch:
         self.elite: list[Array] = []
         self.values: list[float] = []
         self.best, self.value = np.zeros(self.walk.at.size, np.int32), np.inf
-        self.in_vain = 0
+        self.descents = self.in_vain = 0
 
     @property
     def passes(self) -> int:
@@ -184,7 +189,8 @@ class LocalSearch:
     @property
     def work(self) -> int:
         """The work so far."""
-        return int(2.5 * self.walk.counter.sum() * self.leaves.value.size)
+        loops = int(2.5 * self.walk.counter.sum() * self.leaves.value.size)
+        return loops + DESCENT_WORK * self.descents
 
     def step(self, most: int) -> None:
         """Descend from the next point, for at most so many passes in all."""
@@ -204,6 +210,7 @@ class LocalSearch:
         """Descend from a point, and keep where it leads if that is good."""
         go_to(self.leaves, self.walk, point)
         value = float(descend(self.leaves, self.walk, self.noise, most))
+        self.descents += 1
         self.in_vain += 1
         if value < self.value:
             self.best, self.value, self.in_vain = self.walk.at.copy(), value, 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -22,18 +21,17 @@ from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.leaves import Leaves, restrict
 from treeopt.exact.local_search import LocalSearch
 from treeopt.exact.tree_search import TreeSearch
+from treeopt.limits import Limits
 from treeopt.stand_ins import staircase
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
     from treeopt.grid import Grid
 
-Pause = Callable[[], AbstractContextManager[Any]]
-
 MS = 1_000_000
 """A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
 
-START_WORK, START_DESCENTS = MS, 3
+START_WORK, START_DESCENTS = MS // 2, 3
 """Work of the local search before the proof begins, and how often it descends at least."""
 
 FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
@@ -53,11 +51,14 @@ RACE = 1000 * MS
 """After so much work of both, only the one with the better bound goes on."""
 
 
+SLICE_BOXES = 50_000
+"""After so many boxes are listed, the limits get a look."""
+
 MAX_BOXES = 20_000_000
 """More boxes than this are refused: sets of categories along several features multiply."""
 
 
-def list_leaves(ensemble: Ensemble, grid: Grid, sign: float) -> Leaves:
+def list_leaves(ensemble: Ensemble, grid: Grid, sign: float, limits: Limits) -> Leaves:
     """Return the boxes of all leaves that the grid leaves reachable."""
     compiled = ensemble.compiled
     cells = compiled.cells
@@ -102,13 +103,18 @@ def list_leaves(ensemble: Ensemble, grid: Grid, sign: float) -> Leaves:
         value, leaf = np.empty(room), np.empty(room, np.int32)
         low, high = np.empty((p, room), np.int32), np.empty((p, room), np.int32)
         start = np.empty(ensemble.n_trees + 1, np.int64)
-        n = int(restrict(*arguments, value, low, high, leaf, start, MAX_BOXES))
-        if n > MAX_BOXES:
-            raise InputError(
-                f"categories leave so many combinations that the leaves of {ensemble.source} are "
-                f"more than {MAX_BOXES} boxes. List fewer of them in categories, or fix some "
-                "features."
-            )
+        t = n = 0
+        boxes = (value, low, high, leaf, start)
+        while t < ensemble.n_trees:
+            if t > 0:
+                limits.check()
+            t, n = restrict(*arguments, *boxes, t, n, n + SLICE_BOXES, MAX_BOXES)
+            if n > MAX_BOXES:
+                raise InputError(
+                    f"categories leave so many combinations that the leaves of {ensemble.source} "
+                    f"are more than {MAX_BOXES} boxes. List fewer of them in categories, or fix "
+                    "some features."
+                )
         if n <= room:
             break
         room = n
@@ -131,10 +137,16 @@ class Solver:
     """
 
     def __init__(
-        self, ensemble: Ensemble, grid: Grid, sign: float, starts: Array, seed: int
+        self,
+        ensemble: Ensemble,
+        grid: Grid,
+        sign: float,
+        starts: Array,
+        seed: int,
+        limits: Limits,
     ) -> None:
-        self.grid = grid
-        self.leaves = list_leaves(ensemble, grid, sign)
+        self.grid, self.limits = grid, limits
+        self.leaves = list_leaves(ensemble, grid, sign, limits)
         self.certificate = Certificate(ensemble, self.leaves, sign)
         self.noise = self.certificate.noise
         self.local = LocalSearch(self.leaves, starts, self.noise, seed)
@@ -163,13 +175,8 @@ class Solver:
             if not self.best.size:
                 return
 
-    def prove(
-        self, most: int, check: Callable[[], None], n_jobs: int, with_local: bool, pause: Pause
-    ) -> None:
-        """Prove the optimum, unless ``check`` raises an exception first.
-
-        ``pause`` is entered while kernels are compiled.
-        """
+    def prove(self, most: int, check: Callable[[], None], n_jobs: int, with_local: bool) -> None:
+        """Prove the optimum, unless ``check`` raises an exception first."""
         for n_descents in count(1):
             self.local.step(most)
             enough = n_descents >= START_DESCENTS and self.local.work >= START_WORK
@@ -177,6 +184,7 @@ class Solver:
             if enough or not (with_local and self.best.size and self.local.starts):
                 break
         self._take(self.local.best, self.local.value)
+        self.certificate.tighten(-np.inf, self.value)
         margin = 2 * self.certificate.margin + 4 * self.noise
         self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs)]
         work, joined = FIRST_WORK, False
@@ -184,9 +192,10 @@ class Solver:
             while not self.proven:
                 if self.proofs[0].spent > DUAL_AFTER and not joined:
                     joined = True
-                    with pause():
+                    with self.limits.pause():
                         compile_dual()
-                    self.proofs.append(DualSearch(self.leaves, self.noise, margin, n_jobs))
+                    setting = (self.noise, margin, n_jobs, self.limits.is_over)
+                    self.proofs.append(DualSearch(self.leaves, *setting))
                 self._turn(work, most, with_local, threads)
                 check()
                 work = min(2 * work, MOST_WORK)
@@ -245,6 +254,8 @@ class Solver:
         Both have the sign of the search. In the end, ties are judged by the model's own sums.
         """
         certificate = self.certificate
+        if self.proven or final:
+            certificate.tighten(self.least, self.value)
         if not self.proven or not final:
             return min(best, certificate.margin_of(self.least))
         proof = self.proofs[0]
@@ -280,7 +291,7 @@ class Threads:
 def compile_once() -> None:
     """Compile, or load from the disk cache, what every proof needs: no time limit covers it."""
     solver = _stand_in()
-    solver.prove(2, lambda: None, 1, with_local=True, pause=nullcontext)
+    solver.prove(2, lambda: None, 1, with_local=True)
     solver.grid.region(solver.best)
     solver.grid.margin_at(solver.best[None, :])
     solver.margin_bound(0.0, final=True)
@@ -301,4 +312,4 @@ def _stand_in() -> Solver:
 
     ensemble = staircase(4, np.float64)
     grid = Grid(ensemble, read_space(ensemble, [(0, 3)]))
-    return Solver(ensemble, grid, 1.0, np.zeros((1, 1), np.int32), 0)
+    return Solver(ensemble, grid, 1.0, np.zeros((1, 1), np.int32), 0, Limits(None))

@@ -26,12 +26,12 @@ from treeopt.exact.branching import (
     WORK,
     examine,
 )
+from treeopt.exact.leaves import Leaves, copy
 from treeopt.exact.lists import gather, narrow
 from treeopt.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
-    from treeopt.exact.leaves import Leaves
 
 # The places of `Search.counter`: open nodes on the heap, unused places of the pool, the level of
 # the plunge (-1: none), nodes so far and in this plunge, work so far, ties noted; and, set from
@@ -98,12 +98,13 @@ class Search(NamedTuple):
 
 
 def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -> Search:
-    """Return a search whose only open node is the whole grid."""
+    """Return a search with nothing open."""
     p, n_boxes, n_trees = leaves.low.shape[0], leaves.value.size, leaves.start.size - 1
     count = np.zeros(N_COUNTS, np.int64)
     count[LEVEL] = -1
     count[PLUNGE] = PLUNGE_NODES
-    search = Search(
+    count[UNUSED] = room
+    return Search(
         counter=count,
         number=np.array([np.inf, noise, margin, np.inf]),
         best=np.zeros(p, np.int32),
@@ -127,10 +128,6 @@ def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -
         tie_box=np.empty((TIE_ROOM, 2 * p), np.int32),
         tie_bound=np.empty(TIE_ROOM),
     )
-    count[UNUSED] = room
-    whole = np.append(np.zeros(p, np.int32), np.diff(leaves.place_start) - 1).astype(np.int32)
-    push(*_heap(search), whole, -np.inf)
-    return search
 
 
 def _heap(search: Search) -> tuple[Array, ...]:
@@ -153,13 +150,6 @@ def grown(search: Search, more: int) -> Search:
         ),
         unused=unused,
     )
-
-
-@kernel
-def copy(source: Any, target: Any) -> None:
-    """Copy a box; compiles in a fraction of the time that an assignment of slices takes."""
-    for i in range(source.size):
-        target[i] = source[i]
 
 
 @kernel
@@ -294,12 +284,12 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
                 continue
             count[NODES] += 1
             count[PLUNGED] = 0
-            n, constant, end = gather(leaves, box, threshold, *table, search.arena, first)
+            n, end = gather(leaves, box, threshold, *table, search.arena, first)
             count[SPENT] += end + leaves.value.size // 4
             if n < 0:
                 continue
             search.level_at[0] = source = 0
-            search.level_constant[0] = constant
+            search.level_constant[0] = leaves.constant
         else:
             size = search.level_end[level] - search.level_at[level]
             no_room = level + 2 > LEVELS or search.level_end[level] + size > search.arena.size
@@ -396,10 +386,10 @@ class TreeSearch:
     """The searches of several threads, which share what is open; see `DualSearch` for the other."""
 
     def __init__(self, leaves: Leaves, noise: float, margin: float, n_jobs: int) -> None:
-        self.leaves, self.noise = leaves, noise
-        self.searches = [new_search(leaves, 2 * noise, margin) for _ in range(n_jobs)]
-        for search in self.searches[1:]:
-            search.counter[HEAP] = 0
+        self.leaves, self.noise = leaves, 2 * noise
+        self.searches = [new_search(leaves, self.noise, margin) for _ in range(n_jobs)]
+        whole = np.append(np.zeros(leaves.low.shape[0]), np.diff(leaves.place_start) - 1)
+        push(*_heap(self.searches[0]), whole.astype(np.int32), -np.inf)
 
     @property
     def nodes(self) -> int:
