@@ -139,8 +139,24 @@ def test_a_model_of_another_kind_is_refused():
 @pytest.mark.parametrize("end", [np.inf, -np.inf])
 def test_stepdirect_needs_finite_bounds(end):
     bounds = {**BOX, "a": (min(end, 0), max(end, 0))}
-    with pytest.raises(InputError, match=says("bounds are infinite", "stepdirect", "finite")):
+    parts = ("bounds of feature 'a' are infinite", "stepdirect", "finite")
+    with pytest.raises(InputError, match=says(*parts)):
         ask(bounds, method="stepdirect")
+
+
+def test_stepdirect_does_not_mind_infinite_bounds_that_no_tree_reads():
+    e = tree_of([(1, 0.5, 1.0, 2.0)], 3)
+    bounds = [(2, np.inf), (0, 1), (-np.inf, np.inf)]
+    res = treeopt.minimize(e, bounds, method="stepdirect", max_evals=20)
+    assert res.fun == 1.0 and np.isfinite(res.x).all() and res.x[0] >= 2
+    assert res.region.upper[0] == np.inf
+
+
+def test_pairs_for_two_features_are_not_taken_for_rows():
+    e = tree_of([(1, 0.5, 1.0, 2.0)], 2)
+    with pytest.raises(InputError, match=says("bounds has 3 pairs", "2 features")):
+        treeopt.minimize(e, [(0, 1)] * 3)
+    assert treeopt.minimize(e, [[0, 1]] * 3).fun == 2.0
 
 
 # Nothing is admissible.

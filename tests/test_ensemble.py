@@ -100,6 +100,13 @@ def test_links(link, expected, dtype):
     assert set(e.line(X[1], "b").value) <= set(e.predict(X))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_minus_a_probability_is_known_to_the_last_place_of_the_probability(dtype):
+    link = Link("logistic", complement=True)
+    assert link.last_place(dtype(1e-6)) == np.finfo(dtype).epsneg
+    assert Link("logistic").last_place(dtype(1e-6)) == np.spacing(dtype(1e-6))
+
+
 def test_predicts_what_its_arrays_say():
     e = ensemble()
     X = np.array([[0.5, 9.0], [0.6, 1.5], [0.6, 1.6], [np.nan, np.nan]])

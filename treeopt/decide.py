@@ -24,7 +24,7 @@ from treeopt.frames import column_types, named, with_labels
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
-from treeopt.space import Space, read_space
+from treeopt.space import Space, feature_label, read_space
 from treeopt.stepdirect import stepdirect
 
 if TYPE_CHECKING:
@@ -283,8 +283,14 @@ class _Task:
         """Run the black-box search: compiled on real features, else on points that are snapped."""
         e, space, sign = self.ensemble, self.grid.space, self.sign
         snap = _Snap(space)
-        if not (np.isfinite(snap.lower) & np.isfinite(snap.upper)).all():
-            raise InputError("bounds are infinite, which stepdirect cannot use. Pass finite ones.")
+        unread = e.compiled.position < 0
+        snap.lower[unread] = snap.upper[unread] = np.clip(0, snap.lower[unread], snap.upper[unread])
+        infinite = np.flatnonzero(np.isinf(snap.lower) | np.isinf(snap.upper))
+        if infinite.size:
+            name = feature_label(int(infinite[0]), e)
+            raise InputError(
+                f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."
+            )
         tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
         signed = replace(
             e, value=sign * e.value, base=sign * e.base, tail_base=tail_base, link=IDENTITY
@@ -417,8 +423,8 @@ class _Task:
         if self.own is None:
             return ours
         theirs = float(self.own(x[None, :])[0])
-        plain = self.ensemble.link == IDENTITY
-        allowed = 0 if plain else 2 * np.spacing(self.ensemble.value.dtype.type(abs(ours)))
+        link, dtype = self.ensemble.link, self.ensemble.value.dtype.type
+        allowed = 0 if link == IDENTITY else 2 * link.last_place(dtype(ours))
         if not abs(theirs - ours) <= allowed:
             raise TreeoptError(
                 f"{self.ensemble.source} predicts {theirs!r} where treeopt expects {ours!r}. "

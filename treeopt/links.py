@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
+if TYPE_CHECKING:
     from treeopt.ensemble import Array
 
 LINKS = ("identity", "exp", "logistic", "square", "softplus")
@@ -44,6 +44,12 @@ class Link(NamedTuple):
 
         links.apply(*self.code(total.dtype), total)
         return total
+
+    def last_place(self, value: Any) -> float:
+        """Return the unit of the last place that a prediction is computed to."""
+        # Of 1 - p it is that of p or of the result, whichever is larger.
+        sizes = (value, 1 - value) if self.complement else (value,)
+        return max(float(np.spacing(abs(size))) for size in sizes)
 
     def code(self, dtype: np.dtype[Any]) -> tuple[int, Any, bool]:
         """Return the link as the kernels read it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,7 +69,7 @@ def _read_pairs(
         pairs = _as_numbers(bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
-        if is_data and pairs.shape != (n, 2):
+        if is_data and pairs.shape != (n, 2) and not _are_tuples(bounds):
             pairs, data = _from_data(pairs, ensemble, optional)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
@@ -82,6 +82,11 @@ def _read_pairs(
             "Pass one pair for each."
         )
     return pairs, data
+
+
+def _are_tuples(bounds: Any) -> bool:
+    """Tell pairs from rows of a model with two features."""
+    return isinstance(bounds, Sequence) and all(isinstance(pair, tuple) for pair in bounds)
 
 
 def _as_numbers(values: Any, name: str) -> Array:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeopt.exact.lists import cut_features, first_meets
+from treeopt.links import IDENTITY
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -118,12 +119,9 @@ class Certificate:
     def prediction_of(self, margin: float) -> float:
         """Return a bound on predictions from one on the margin, which has the search's sign."""
         e = self.ensemble
-        dtype = e.value.dtype
-        value = e.link(np.array([self.sign * margin], dtype))
-        if e.link.name == "identity" and not e.link.complement:
-            return float(value[0])
+        value = e.link(np.array([self.sign * margin], e.value.dtype))[0]
+        if e.link == IDENTITY:
+            return float(value)
         # Whichever way is worse for the user, by the rounding of the link.
-        better = -np.inf if self.sign * (1 if e.link.increasing else -1) > 0 else np.inf
-        for _ in range(LINK_ULPS):
-            value = np.nextafter(value, dtype.type(better))
-        return float(value[0])
+        sense = self.sign if e.link.increasing else -self.sign
+        return float(value) - sense * LINK_ULPS * e.link.last_place(value)
