@@ -53,6 +53,7 @@ PACES = {
         "tree_search.PLUNGE_NODES": 3,
     },
     "by prices alone": {"solver.TreeSearch": DualSearch, "solver.DUAL_AFTER": 2**62},
+    "with fewer cells": {"reduction.MANY": -1},
     "in a race": {
         "solver.FIRST_WORK": 1,
         "solver.MOST_WORK": 400,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 
 import treeopt
 from tests.decisions import FUZZ, random_problem
 from tests.truth import ensembles, leaf_of
-from treeopt.exact import dual, local_search, tree_search
+from treeopt.exact import dual, local_search, reduction, tree_search
 from treeopt.exact.branching import (
     BRANCH,
     CUT,
@@ -108,7 +108,7 @@ def test_every_point_lies_in_one_box_of_each_tree(e, seed, sign):
     grid = grid_of(e, rng)
     if grid is None:
         return
-    leaves = list_leaves(e, grid, sign, Limits(None))
+    leaves = list_leaves(grid, sign, Limits(None))
     assert (np.diff(leaves.start) > 0).all() and leaves.start.size == e.n_trees + 1
     tree = np.repeat(np.arange(e.n_trees), np.diff(leaves.start))
     assert (np.diff(leaves.value)[np.diff(tree) == 0] >= 0).all()
@@ -588,6 +588,49 @@ def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
     assert full
 
 
+# Fewer cells.
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=60)
+def test_a_smaller_grid_keeps_all_that_is_as_good_as_the_best(e, seed, sign):
+    rng = np.random.default_rng(seed)
+    grid = grid_of(e, rng)
+    if grid is None:
+        return
+    leaves = list_leaves(grid, sign, Limits(None))
+    every = points_of(leaves)
+    sums = sign * grid.sum_at(every)
+    starts = every[rng.choice(len(every), 3)].astype(np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reduction, "MANY", -1)
+        smaller, inside = reduction.reduced(grid, sign, starts, Limits(None))
+    known = smaller.sum_at(inside)
+    assert sign * known[0] <= sums.min() or sign * known[0] <= (sign * grid.sum_at(starts)).min()
+    at = grid.cells_at(every[sums <= sign * known[0]])
+    for j, cells in enumerate(smaller.cells):
+        assert np.isin(at[:, j], cells).all() and np.isin(cells, grid.cells[j]).all()
+
+
+def test_many_categories_are_few_boxes():
+    """Sums of effects: nearly all of the categories are out of the question."""
+    rng = np.random.default_rng(0)
+    k, n = 80, 3000
+    X = np.column_stack([rng.integers(0, k, n), rng.integers(0, k, n), rng.random(n)])
+    effects = rng.normal(size=(2, k))
+    y = effects[0, X[:, 0].astype(int)] + effects[1, X[:, 1].astype(int)] * X[:, 2]
+    model = HistGradientBoostingRegressor(categorical_features=[0, 1], random_state=0).fit(X, y)
+    e = treeopt.from_model(model)
+    grid = Grid(e, read_space(e, X))
+    starts = np.zeros((1, grid.free.size), np.int32)
+    smaller, _ = reduction.reduced(grid, 1.0, starts, Limits(None))
+    boxes = [list_leaves(g, 1.0, Limits(None)).value.size for g in (grid, smaller)]
+    assert boxes[0] > 4 * e.n_leaves and boxes[1] < e.n_leaves
+    best = treeopt.minimize(model, X)
+    every = np.column_stack([g.ravel() for g in np.meshgrid(range(k), range(k), [0.01, 0.5, 0.99])])
+    assert best.status is treeopt.Status.OPTIMAL and best.fun <= model.predict(every).min()
+
+
 # Rounding.
 
 
@@ -599,8 +642,8 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
     grid = grid_of(e, rng)
     if grid is None:
         return
-    leaves = list_leaves(e, grid, sign, Limits(None))
-    margin, noise = model_rounding(e, leaves), search_rounding(leaves)
+    leaves = list_leaves(grid, sign, Limits(None))
+    margin, noise = model_rounding(e, leaves.ends), search_rounding(e, leaves.ends)
     certificate = Certificate(e, leaves, sign)
     every = points_of(leaves)
     chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
@@ -621,7 +664,7 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
         assert certificate.margin_of_box(box) <= sign * float(prediction)
     ends = sorted(true for true, _ in totals)
     for low, high in itertools.combinations_with_replacement(ends, 2):
-        between = model_rounding(e, leaves, low, high)
+        between = model_rounding(e, leaves.ends, low, high)
         assert between <= margin
         assert all(off <= between for true, off in totals if low <= true <= high)
 
@@ -633,7 +676,7 @@ def test_few_sums_are_off_by_as_much_as_all_might_be():
     settings = {"n_estimators": n, "max_depth": 3, "learning_rate": 0.3, "random_state": 0}
     model = GradientBoostingRegressor(**settings).fit(X, rng.normal(size=300))
     e = treeopt.from_model(model)
-    leaves = list_leaves(e, Grid(e, read_space(e, X)), 1.0, Limits(None))
+    leaves = list_leaves(Grid(e, read_space(e, X)), 1.0, Limits(None))
     certificate = Certificate(e, leaves, 1.0)
     plain = certificate.margin
     least = float(e.margin(X).min())

@@ -233,6 +233,7 @@ class _Task:
 
     def by_boxes(self, starts: Array, seed: int, method: str, n_jobs: int) -> Decision:
         """Search and prove on the boxes of the leaves."""
+        from treeopt.exact.reduction import reduced
         from treeopt.exact.solver import Solver, compile_once
 
         compile_once()
@@ -240,8 +241,8 @@ class _Task:
         solver = None
         with self.limits:
             try:
-                problem = (self.ensemble, self.grid, self.sign)
-                solver = Solver(*problem, starts, seed, self.limits)
+                self.grid, starts = reduced(self.grid, self.sign, starts, self.limits)
+                solver = Solver(self.grid, self.sign, starts, seed, self.limits)
                 check = partial(self.look_at, solver, method)
                 if method == "local":
                     solver.improve(self.most, check)
@@ -514,9 +515,8 @@ def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
         if len(rows) > N_STARTS:
             rows = rows[rng.choice(len(rows), N_STARTS, replace=False)]
         places = grid.places_of(rows)
-        leaf = e.compiled.leaves_at(grid.cells_at(places))
-        value = sign * e.compiled.leaf_value[leaf].sum(axis=1)
-        found.append(places[np.argsort(value, kind="stable")])
+        order = np.argsort(sign * grid.sum_at(places), kind="stable")
+        found.append(places[order])
     else:
         sizes = np.diff(grid.place_start)
         found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))

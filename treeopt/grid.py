@@ -8,6 +8,8 @@ most splits treat alike, so that leaves are few runs of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from math import nextafter
 from typing import TYPE_CHECKING
@@ -60,6 +62,14 @@ class Grid:
             if not places.size and not self.nothing:
                 self.nothing = f"{feature_label(int(column), ensemble)} has no admissible value"
         self.free = np.flatnonzero([places.size > 1 for places in self.cells])
+
+    def keeping(self, cells: Mapping[int, Array]) -> Grid:
+        """Return the grid with only these of some features' admissible cells."""
+        smaller = copy(self)
+        smaller.cells = [cells.get(j, places) for j, places in enumerate(self.cells)]
+        smaller.free = np.flatnonzero([places.size > 1 for places in smaller.cells])
+        smaller.__dict__.pop("place_start", None)
+        return smaller
 
     def _places(self, j: int) -> tuple[Array, bool]:
         """Return the admissible cells of a feature, and whether they are in order."""
@@ -161,10 +171,16 @@ class Grid:
 
     def places_of(self, X: Array) -> Array:
         """Return the places of points; where a cell is not admissible, the nearest that is."""
-        out = np.empty((len(X), self.free.size), np.int32)
+        cells = np.zeros((len(X), len(self.cells)), np.int64)
+        for j in self.free:
+            cells[:, j] = self.cell_of(int(j), X[:, self.ensemble.compiled.cells.columns[j]])
+        return self.places_at(cells)
+
+    def places_at(self, cells: Array) -> Array:
+        """Return the places of cells, ``[point, feature]``, or the nearest that are admissible."""
+        out = np.empty((len(cells), self.free.size), np.int32)
         for k, j in enumerate(self.free):
-            places = self.cells[j]
-            cell = self.cell_of(int(j), X[:, self.ensemble.compiled.cells.columns[j]])
+            places, cell = self.cells[j], cells[:, j]
             if places[-1] - places[0] == places.size - 1 and self.ordered[j]:
                 out[:, k] = np.clip(cell, places[0], places[-1]) - places[0]
                 continue
@@ -182,6 +198,13 @@ class Grid:
         for k, j in enumerate(self.free):
             at[:, j] = self.cells[j][places[:, k]]
         return at
+
+    def sum_at(self, places: Array) -> Array:
+        """Return the sums of the leaves at points of the grid, in float64 and any order."""
+        e = self.ensemble
+        leaf = e.compiled.leaves_at(self.cells_at(places))
+        sums: Array = e.compiled.leaf_value[leaf].sum(axis=1, dtype=np.float64)
+        return sums + (e.base + e.tail_base)
 
     def margin_at(self, places: Array) -> Array:
         """Return what the model adds up to at points of the grid, before its link."""

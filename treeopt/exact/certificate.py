@@ -29,16 +29,19 @@ LINK_ULPS = 4
 
 
 def model_rounding(
-    ensemble: Ensemble, leaves: Leaves, low: float = -np.inf, high: float = np.inf
+    ensemble: Ensemble,
+    ends: tuple[Array, Array],
+    low: float = -np.inf,
+    high: float = np.inf,
 ) -> float:
     """Return how far the model's sum may be from the true sum of the leaves.
 
-    That is at any point whose true sum lies between ``low`` and ``high``. Partial sums lie between
+    ``ends`` are the leaves with the least and the largest value of each tree. Meant are all points
+    whose true sum lies between ``low`` and ``high``. Partial sums lie between
     those of all trees' least and of all trees' largest values; half the distance to the next
     number, at the larger of the two, is the most that an addition is off by. And what a partial sum
     lacks of the whole is limited too, so with many trees few points come near to these ends.
     """
-    ends = [leaves.leaf[leaves.start[:-1]], leaves.leaf[leaves.start[1:] - 1]]
     sums = np.array([np.hstack(ensemble.own_sum(leaf)) for leaf in ends])
     least, largest = sums.min(axis=0), sums.max(axis=0)
     off = _half_steps(least, largest)
@@ -57,13 +60,13 @@ def _half_steps(least: Array, largest: Array) -> float:
     return float(np.spacing(far).astype(np.float64).sum() / 2)
 
 
-def search_rounding(leaves: Leaves) -> float:
+def search_rounding(ensemble: Ensemble, ends: tuple[Array, Array]) -> float:
     """Return how far a bound or a value that the search computes may be from the true sum."""
-    first, last = leaves.value[leaves.start[:-1]], leaves.value[leaves.start[1:] - 1]
-    largest = np.maximum(np.abs(first), np.abs(last)).sum() + abs(leaves.constant)
+    values = np.abs(ensemble.compiled.leaf_value[np.array(ends)].astype(np.float64))
+    largest = values.max(axis=0).sum() + abs(ensemble.base + ensemble.tail_base)
     # One addition per tree and a few more, in any order; each is off by half a unit of the last
     # place of its result.
-    n_additions = leaves.start.size + 8
+    n_additions = ensemble.n_trees + 9
     return float(n_additions * largest * 2.0**-53)
 
 
@@ -72,8 +75,8 @@ class Certificate:
 
     def __init__(self, ensemble: Ensemble, leaves: Leaves, sign: float) -> None:
         self.ensemble, self.leaves, self.sign = ensemble, leaves, sign
-        self.noise = search_rounding(leaves)
-        self.margin = model_rounding(ensemble, leaves)
+        self.noise = search_rounding(ensemble, leaves.ends)
+        self.margin = model_rounding(ensemble, leaves.ends)
         self.extra = self.noise  # what ties of the search may be better by
 
     def tighten(self, least: float, value: float) -> None:
@@ -81,10 +84,10 @@ class Certificate:
 
         What may be off at points that cannot be better than the best one does not matter.
         """
-        plain = model_rounding(self.ensemble, self.leaves)
+        plain = model_rounding(self.ensemble, self.leaves.ends)
         noise = self.noise + self.extra
         low, high = sorted([self.sign * (least - noise), self.sign * (value + 2 * plain + noise)])
-        self.margin = model_rounding(self.ensemble, self.leaves, low, high)
+        self.margin = model_rounding(self.ensemble, self.leaves.ends, low, high)
 
     @property
     def rounding(self) -> float:

@@ -46,6 +46,11 @@ class Leaves(NamedTuple):
     place_start: Array
     constant: float
 
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The leaves with the best and the worst value of each tree."""
+        return self.leaf[self.start[:-1]], self.leaf[self.start[1:] - 1]
+
 
 @kernel
 def restrict(

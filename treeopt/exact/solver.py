@@ -25,7 +25,7 @@ from treeopt.limits import Limits
 from treeopt.stand_ins import staircase
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array, Ensemble
+    from treeopt.ensemble import Array
     from treeopt.grid import Grid
 
 MS = 1_000_000
@@ -58,9 +58,9 @@ MAX_BOXES = 20_000_000
 """More boxes than this are refused: sets of categories along several features multiply."""
 
 
-def list_leaves(ensemble: Ensemble, grid: Grid, sign: float, limits: Limits) -> Leaves:
+def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
     """Return the boxes of all leaves that the grid leaves reachable."""
-    compiled = ensemble.compiled
+    ensemble, compiled = grid.ensemble, grid.ensemble.compiled
     cells = compiled.cells
     n_features = cells.columns.size
     free = np.full(n_features, -1, np.int64)
@@ -136,18 +136,10 @@ class Solver:
         Whether nothing better is left.
     """
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        grid: Grid,
-        sign: float,
-        starts: Array,
-        seed: int,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, grid: Grid, sign: float, starts: Array, seed: int, limits: Limits) -> None:
         self.grid, self.limits = grid, limits
-        self.leaves = list_leaves(ensemble, grid, sign, limits)
-        self.certificate = Certificate(ensemble, self.leaves, sign)
+        self.leaves = list_leaves(grid, sign, limits)
+        self.certificate = Certificate(grid.ensemble, self.leaves, sign)
         self.noise = self.certificate.noise
         self.local = LocalSearch(self.leaves, starts, self.noise, seed)
         self.best, self.value = self.local.best, np.inf
@@ -204,7 +196,9 @@ class Solver:
         """Let all go on for a while, and take over what they find."""
         for proof in self.proofs:
             for point in proof.advance(work, self.best, self.value, threads.run):
-                self._take(point, self._value_at(point))
+                self._take(
+                    point, self.certificate.sign * float(self.grid.sum_at(point[None, :])[0])
+                )
                 if self.local.passes < most:
                     self.local.descend_from(point, most)
             self._take(self.local.best, self.local.value)
@@ -235,13 +229,6 @@ class Solver:
         stop = min(share * spent, local.work + MOST_WORK)
         while self.best.size and local.work < stop and local.passes < most:
             local.step(most)
-
-    def _value_at(self, point: Array) -> float:
-        """Return the sum of the boxes that hold a point."""
-        compiled = self.grid.ensemble.compiled
-        leaf = compiled.leaves_at(self.grid.cells_at(point[None, :]))[0]
-        values = compiled.leaf_value[leaf].astype(np.float64)
-        return self.leaves.constant + self.certificate.sign * float(values.sum())
 
     def _take(self, point: Array, value: float) -> None:
         """Note a point if it is better than the best."""
@@ -312,4 +299,4 @@ def _stand_in() -> Solver:
 
     ensemble = staircase(4, np.float64)
     grid = Grid(ensemble, read_space(ensemble, [(0, 3)]))
-    return Solver(ensemble, grid, 1.0, np.zeros((1, 1), np.int32), 0, Limits(None))
+    return Solver(grid, 1.0, np.zeros((1, 1), np.int32), 0, Limits(None))
