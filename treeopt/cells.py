@@ -92,6 +92,10 @@ class Cells:
         cuts = [not (self.has_sets[j] or self.is_fenced(s)) for s, j in self._slots()]
         return np.array([True, *cuts], np.bool_)
 
+    def in_order(self, j: int) -> bool:
+        """Tell whether every split of feature ``j`` cuts its numbers in two."""
+        return bool(self.slot_cuts[self.slot_start[j] : self.slot_start[j + 1]].all())
+
     def _slots(self) -> Iterator[tuple[int, int]]:
         """Yield the slots but the first, with their features."""
         yield from ((s, int(j)) for s, j in enumerate(self.slot_feature) if s)

@@ -86,8 +86,7 @@ class Grid:
             places = np.arange(first, last + 1)
             if space.integer[column] or (self.gap[0] <= high and self.gap[1] >= low):
                 places = self._without_empty(j, places, low, high)
-        in_order = cells.slot_cuts[cells.slot_start[j] : cells.slot_start[j + 1]].all()
-        if places.size > 1 and (not in_order or places[-1] == n_ordered):
+        if places.size > 1 and (not cells.in_order(j) or places[-1] == n_ordered):
             return self._neighbours(j, places), False
         return places, True
 

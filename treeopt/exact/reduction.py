@@ -109,14 +109,13 @@ def _kept(
 
 
 def _in_range(grid: Grid) -> Array:
-    """Tell, per leaf, whether the grid can reach it along the features whose cells have an order."""
+    """Tell, per leaf, whether the grid can reach it along the features with cells in order."""
     compiled = grid.ensemble.compiled
     begins, ends = compiled.cell_ranges
     alive = np.ones(compiled.leaf_value.size, np.bool_)
     for j, places in enumerate(grid.cells):
-        cells = compiled.cells
-        in_order = cells.slot_cuts[cells.slot_start[j] : cells.slot_start[j + 1]].all()
-        if in_order and places[-1] <= cells.cuts_of(j).size:
+        numbers = places[-1] <= compiled.cells.cuts_of(j).size
+        if compiled.cells.in_order(j) and numbers:
             alive &= (begins[j] <= places[-1]) & (ends[j] >= places[0])
     return alive
 
