@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -57,7 +58,8 @@ REFUSED = {
     "half a thread": ({"n_jobs": 0.5}, ("n_jobs is 0.5", "number of threads")),
     "fewer threads": ({"n_jobs": -2}, ("n_jobs is -2", "number of threads")),
     "an unknown output": ({"output": "best"}, ("output is 'best'", "'raw'")),
-    "unknown to fix": ({"fixed": {"z": 1}}, ("feature 'z' is unknown", "'a', 'b'")),
+    "unknown to fix": ({"fixed": {"z": 1}}, ("fixed: feature 'z' is unknown", "'a', 'b'")),
+    "misspelled": ({"fixed": {"A ": 1}}, ("fixed: feature 'A ' is unknown",)),
     "number to fix": ({"fixed": {4: 1}}, ("feature is 4", "0..3")),
     "a list to fix": ({"fixed": [1, 2]}, ("fixed is [1, 2]", "mapping")),
     "fixed above": ({"fixed": {"a": 7}}, ("fixed has 7 for feature 'a'", "(0, 1)", "Widen")),
@@ -111,11 +113,15 @@ BAD_BOUNDS = {
     "low above high by number": ([(1, 0), (0, 1), (0, 1), (0, 1)], ("feature 'a'", "Swap")),
     "NaN": ([(0, np.nan), (0, 1), (0, 1), (0, 1)], ("feature 'a' is (0.0, nan)", "NaN")),
     "NaN by name": ({**BOX, "b": (np.nan, 1)}, ("bounds['b'] is (nan, 1)", "NaN")),
-    "none": (None, ("bounds",)),
-    "text": ("wide", ("bounds",)),
+    "none": (None, ("bounds is None", "data")),
+    "text": ("wide", ("bounds is 'wide'", "pairs")),
+    "numbers as text": ({**BOX, "a": ("0", "1")}, ("bounds['a'] is ('0', '1')", "numbers")),
+    "a list of labels": ({**BOX, "a": ["x", "y"]}, ("bounds['a']", "categories")),
     "too few": ([(0, 1)] * 3, ("bounds has 3 pairs", "4 features")),
     "triples": ([(0, 1, 2)] * 4, ("bounds has shape (4, 3)", "pair")),
-    "an unknown name": ({**BOX, "z": (0, 1)}, ("feature 'z' is unknown", "'a'")),
+    "an unknown name": ({**BOX, "z": (0, 1)}, ("bounds: feature 'z' is unknown", "'a'")),
+    "too many columns": (np.ones((9, 5)), ("bounds has shape (9, 5)", "4 columns")),
+    "nothing but NaN": (FRAME.assign(b=np.nan), ("bounds", "'b'")),
     "a name twice": ({**BOX, 0: (0, 1)}, ("bounds names feature 0 twice",)),
     "a name left out": ({"a": (0, 1)}, ("bounds has no pair for feature 'b'", "Pass one")),
     "a triple by name": ({**BOX, "a": (0, 1, 2)}, ("bounds['a'] is (0, 1, 2)", "pair")),
@@ -142,6 +148,32 @@ def test_stepdirect_needs_finite_bounds(end):
     parts = ("bounds of feature 'a' are infinite", "stepdirect", "finite")
     with pytest.raises(InputError, match=says(*parts)):
         ask(bounds, method="stepdirect")
+
+
+def test_open_ends_may_be_none():
+    e = tree_of([(0, 0.5, 1.0, 2.0), (1, 0.5, 3.0, 4.0)], 2)
+    for bounds in ([(0, None), (None, None)], {0: (0, None), 1: [None, None]}):
+        res = treeopt.minimize(e, bounds)
+        assert res.fun == 4.0 and res.region.lower.tolist() == [0.0, -np.inf]
+
+
+def test_a_frame_of_one_row_is_fixed_like_a_row():
+    bounds = {name: BOX[name] for name in "cd"}
+    row, one = FRAME.iloc[3][["a", "b"]], FRAME.iloc[[3]][["a", "b"]]
+    assert ask(bounds, fixed=one, rng=0).fun == ask(bounds, fixed=row, rng=0).fun
+    with pytest.raises(InputError, match=says("fixed")):
+        ask(bounds, fixed=FRAME[["a", "b"]])
+
+
+def test_a_frame_without_what_is_fixed_is_told_of_mappings():
+    with pytest.raises(InputError, match=says("bounds lacks 'a'", "mapping", "fixed")):
+        ask(FRAME[["b", "c", "d"]], fixed={"a": 0.5})
+
+
+def test_a_name_that_is_nearly_right_is_suggested():
+    named = replace(tree_of([(1, 0.5, 1.0, 2.0)], 2), feature_names=("age", "income"))
+    with pytest.raises(InputError, match=says("integer: feature 'incme'", "Did you mean 'income'")):
+        treeopt.minimize(named, [(0, 1)] * 2, integer=["incme"])
 
 
 def test_stepdirect_does_not_mind_infinite_bounds_that_no_tree_reads():

@@ -110,6 +110,24 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
 
 
 @each_sense
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
+    """Which goes back to where it was, so that the bound stays true; and nothing is lost."""
+    monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    monkeypatch.setattr(solver, "LOOK_EVERY", 1e-4)
+    monkeypatch.setattr("treeopt.exact.dual_search.SLICE", 1)
+    e, X, best = hard(sense)
+    for n in (1, 3, 10, 40):
+        callback, seen = after(n)
+        res = SENSES[sense](e, X, callback=callback, rng=0, n_jobs=n_jobs)
+        check(res, sense, best)
+        assert res.status is Status.OPTIMAL or len(seen) == n
+    callback, seen = after(10**9)
+    res = SENSES[sense](e, X, callback=callback, rng=0, n_jobs=n_jobs)
+    assert res.fun == res.bound == best and (len(seen) > 30 or n_jobs > 1)
+
+
+@each_sense
 def test_a_callback_that_only_looks_changes_nothing(sense):
     e, X, best = hard(sense)
     callback, seen = after(10**9)

@@ -10,15 +10,29 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeopt
 from tests.cases import TABLES, fitted
-from tests.decisions import SENSES, better, check, hard, hardest, is_plain, plain, slow, thinned
+from tests.decisions import (
+    SENSES,
+    better,
+    check,
+    hard,
+    hardest,
+    is_plain,
+    plain,
+    slow,
+    thinned,
+    tree_of,
+)
 from tests.models import NAMES, Case
 from tests.searches import KINDS, model
 from treeopt import Status
+from treeopt.frames import spelled_inside
 
 METHODS = ("auto", "exact", "local", "stepdirect")
 each_method = pytest.mark.parametrize("method", METHODS)
@@ -228,13 +242,40 @@ def test_a_proof_in_words():
     res = treeopt.minimize(made, X, fixed={"b": 2.0}, rng=0)
     text = str(res)
     assert text == repr(res)
-    assert text.startswith(f"{res.fun:.10g} is the least prediction, proven ")
+    assert text.startswith(f"{res.fun:.10g} is the least prediction, to the last bit.")
     assert "The optimum is proven, after " in text
     assert f"{res.nfev} evaluations and {res.nodes} node" in text
     lines = text.splitlines()
     assert [line.split()[0] for line in lines[-4:]] == list("abcd")
     assert "from " in lines[-4] and " to " in lines[-4] and lines[-3].endswith("fixed")
     assert "largest prediction" in str(treeopt.maximize(made, X))
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 1), st.integers(-12, 3))
+def test_written_ends_lie_inside(low, share, size):
+    """However narrow the interval is; and few digits serve where it is wide."""
+    high = low + 10.0**size
+    x = low + share * (high - low)
+    at, a, b = spelled_inside(x, low, high)
+    assume(low < high)
+    assert low <= float(a) <= float(at) <= float(b) <= high
+    assert float(b) - float(a) >= 0.9 * (high - low)
+    assert len(at) <= 24
+
+
+def test_a_whole_number_has_whole_ends():
+    """The cell of 6 ends just below 7, which rounds to 7."""
+    e = tree_of([(0, np.nextafter(7.0, 0.0), 1.0, 0.0), (0, 5.5, 0.0, 1.0)], 2)
+    res = treeopt.maximize(e, [(0, 9), (0, np.inf)], integer=[0])
+    assert (res.region.lower[0], res.x[0], res.region.upper[0]) == (6.0, 6.0, 6.0)
+    assert "x[0] = 6            only this" in str(res) and "from 0 to inf" in str(res)
+    real = str(treeopt.maximize(e, [(0, 9), (0, 1)]))
+    assert "to 6.99999" in real and "to 7" not in real
+
+
+def test_nothing_to_choose_in_words():
+    res = treeopt.minimize(tree_of([(0, 0.5, 1.0, 2.0)], 1), [(0, 1)], fixed={0: 1.0})
+    assert res.fun == 2.0 and "nothing to choose" in str(res)
 
 
 def test_one_node_is_no_nodes():

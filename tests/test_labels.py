@@ -112,6 +112,35 @@ def test_labels_whose_column_is_not_sure():
         e.walker(e._matrix(frame)[0]).move("B", "b")
 
 
+def test_labels_beside_columns_of_few_whole_numbers():
+    """The columns that the model was told to take for categories are written down, too."""
+    town = pd.Categorical(RNG.choice(["Rome", "Oslo", "Bern"], N))
+    kind = pd.Categorical(RNG.choice(["a", "b", "c", "d"], N))
+    frame = pd.DataFrame({"flag": RNG.integers(0, 2, N), "town": town, "x": PLAIN, "kind": kind})
+    frame["last"] = RNG.integers(0, 2, N)
+    e, model = lightgbm(
+        frame, PLAIN + (town == "Oslo") + (kind == "c") * frame.flag + frame["last"]
+    )
+    assert {j: known.labels for j, known in e.categories.items()} == {
+        1: ("Bern", "Oslo", "Rome"),
+        3: ("a", "b", "c", "d"),
+    }
+    best = treeopt.maximize(model, {"x": (-1, 1)}, fixed={"town": "Rome", "flag": 1, "last": 0})
+    assert best.x["town"] == "Rome" and model.predict(best.frame)[0] == best.fun
+
+
+def test_labels_that_stay_unsure_are_asked_for_as_a_frame():
+    """Column B has the codes of the labels, and A may have them as numbers."""
+    town = pd.Categorical(RNG.choice(["Rome", "Oslo"], N))
+    frame = pd.DataFrame({"A": RNG.integers(0, 2, N), "B": town, "x": PLAIN})
+    _, model = lightgbm(frame, PLAIN + frame.A + (town == "Oslo"))
+    parts = ("fixed['B'] has 'Oslo'", "not sure", "frame")
+    with pytest.raises(InputError, match=says(*parts)):
+        treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)}, fixed={"B": "Oslo"})
+    best = treeopt.maximize(model, frame, fixed={"B": "Oslo"})
+    assert best.x["B"] == "Oslo" and model.predict(best.frame)[0] == best.fun
+
+
 def test_labels_that_lightgbm_cannot_write():
     """It fails itself, unless the Booster is kept in training."""
     train = lgb.Dataset(pd.DataFrame({"c": pd.cut(PLAIN, 4), "x": PLAIN}), PLAIN)

@@ -103,7 +103,7 @@ def test_wrong_bounds_of_a_function(bounds, parts):
         ({**dict.fromkeys(FRAME, (0, 1)), "pH": (0, np.inf)}, ["'pH' is (0.0, inf)", "finite"]),
         (FRAME[["temp"]], ["bounds", "'pH'"]),
         (FRAME[:0], ["bounds has no rows", "Pass"]),
-        (FRAME.assign(pH=np.nan), ["bounds has a column without numbers", "Pass"]),
+        (FRAME.assign(pH=np.nan), ["bounds has no number for feature 'pH'", "Pass"]),
     ],
 )
 def test_wrong_bounds_of_a_model(bounds, parts):

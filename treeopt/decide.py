@@ -73,7 +73,7 @@ def minimize(
     fixed : mapping or series
         Features that cannot be changed, and their values; labels for categories, NaN for missing.
     integer : list of names or numbers
-        Features that are whole numbers.
+        Features that are whole numbers. The types of a frame do not tell: list them.
     categories : mapping
         For each feature in it, the list of values to choose from: labels of categories as the
         training frame had them, or numbers. Other features with categories may be any that the
@@ -84,15 +84,17 @@ def minimize(
         gives no bound; ``"stepdirect"`` runs the black-box search of `treeopt.stepdirect` on the
         model, for comparison.
     time_limit : float
-        Seconds after which the best so far is returned, with its bound. The compilation of the
-        kernels, at the first call of all, does not count.
+        Seconds of search after which the best so far is returned, with its bound. The conversion of
+        the model and, at the first call of all, the compilation of the kernels do not count.
     max_evals : int
         The same for the number of evaluations, see `Decision`. By default there is no limit for
         methods that prove, and 2,000 for those that do not.
     gap : float
-        Stop as soon as the best is proven to be within so much of the optimum.
+        Stop as soon as the best is proven to be within so much of the optimum; of no use to methods
+        without a bound.
     start : point or matrix of points
-        Where to begin the local search, in addition to some rows of ``bounds``.
+        Where to begin the local search, in addition to some rows of ``bounds``; moved to the
+        nearest admissible cells.
     rng : int or numpy.random.Generator
         Seed of the local search.
     callback : callable
@@ -254,14 +256,17 @@ class _Task:
                 status, message = Status.STOPPED, "interrupted from the keyboard"
             if solver is not None:
                 fun, bound = self.standing(solver, final=True)
+        no_bound = np.nan if method == "local" else -self.sense * np.inf
         if solver is None:
             message += " before the search began"
-            return self.decision(starts[0], status, message, -self.sense * np.inf)
+            return self.decision(starts[0], status, message, no_bound)
         if method == "local":
-            bound = np.nan
+            bound = no_bound
         rounding = self.rounding(solver)
         if solver.proven:
             status, message = Status.OPTIMAL, "the optimum is proven"
+            if self.grid.space.fixed.all():
+                message = "all features are fixed, so there was nothing to choose"
             if abs(fun - bound) > rounding:
                 raise TreeoptError(
                     f"the bound {bound!r} is more than the rounding {rounding!r} from the value "
@@ -417,6 +422,7 @@ class _Task:
             _point=x,
             _ensemble=self.ensemble,
             _types=self.types,
+            _free=frozenset(np.flatnonzero(~self.grid.space.fixed).tolist()),
         )
 
     def own_value(self, x: Array, ours: float) -> float:

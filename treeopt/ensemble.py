@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -299,7 +300,8 @@ class Ensemble:
             if spelled(feature, names) in names:
                 return names.index(spelled(feature, names))
             known = listed(names) if names else "none, the model was trained without"
-            raise InputError(f"feature {feature!r} is unknown. Known names: {known}.")
+            meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(feature, names, 1))
+            raise InputError(f"feature {feature!r} is unknown.{meant} Known names: {known}.")
         whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
         if not whole or not 0 <= feature < self.n_features:
             raise InputError(
@@ -348,6 +350,11 @@ class Ensemble:
             if bad >= 0:
                 self._reject(matrix, int(bad), name, columns)
         return matrix
+
+    @property
+    def unsure_of_labels(self) -> bool:
+        """Whether the labels of categories are known, but not which columns have them."""
+        return bool(self.frame_labels) and not any(c.labels for c in self.categories.values())
 
     @cached_property
     def finite_columns(self) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,7 @@ def with_labels(ensemble: Ensemble, frame: Any) -> Ensemble:
 
     LightGBM keeps the labels of all columns with categories, but not always which these are.
     """
-    unsure = ensemble.frame_labels and not any(c.labels for c in ensemble.categories.values())
-    if not unsure or not hasattr(frame, "columns"):
+    if not ensemble.unsure_of_labels or not hasattr(frame, "columns"):
         return ensemble
     ensemble._matrix(frame, "bounds")  # refuses a frame whose columns do not fit
     names = ensemble.feature_names
@@ -109,6 +109,23 @@ def frame_of(point: Array, ensemble: Ensemble, region: Region, types: Sequence[A
     return frame
 
 
+def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a point and its interval in as few digits as do not mislead.
+
+    The ends that are written down lie within the interval and leave little of it out.
+    """
+    for digits in range(6, 18):
+        a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
+        at = float(f"{x:.{digits}g}")
+        if (a <= at <= b and b - a >= 0.99 * (high - low)) or not low < high:
+            break
+    return f"{x:.{digits}g}", f"{a:.{digits}g}", f"{b:.{digits}g}"
+
+
+def _rounded(x: float, digits: int, way: str) -> float:
+    return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
+
+
 def _counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
@@ -123,10 +140,10 @@ def described(decision: Decision) -> str:
         exact = (
             "to the last bit"
             if decision.gap == 0
-            else f"up to rounding: the bound is {decision.gap:.2g} away, at most "
-            f"{decision.rounding:.2g} is lost in the model's sums"
+            else f"up to rounding: the bound is {decision.gap:.2g} away, and the model's own sums "
+            f"may be off by {decision.rounding:.2g}"
         )
-        lines.append(f"{decision.fun:.10g} is the {best} prediction, proven {exact}.")
+        lines.append(f"{decision.fun:.10g} is the {best} prediction, {exact}.")
     elif not np.isfinite(decision.bound):
         lines.append(f"{decision.fun:.10g} is the {best} prediction found; there is no bound.")
     else:
@@ -139,26 +156,21 @@ def described(decision: Decision) -> str:
         f"{decision.message[:1].upper()}{decision.message[1:]}, after {decision.time:.3g} s, "
         f"{_counted(decision.nfev, 'evaluation')} and {_counted(decision.nodes, 'node')}."
     )
-    lines.append("It stays the same as long as")
+    lines.append("It stays the same at least as long as")
     ensemble, region = decision._ensemble, decision.region
     names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
     width = max(len(name) for name in names)
     values = labelled(decision._point, ensemble)
     for column, name in enumerate(names[:SHOWN]):
         low, high = region.lower[column], region.upper[column]
-        value = values[column]
-        value = f"{value:.6g}" if isinstance(value, int | float | np.number) else str(value)
+        value, within = values[column], "fixed"
+        if isinstance(value, int | float | np.number):
+            value, low, high = spelled_inside(float(value), low, high)
         if column in region.categories:
             within = "one of " + ", ".join(map(str, region.categories[column]))
-        elif low == high or np.isnan(low):
-            within = "fixed"
-        else:
-            within = f"from {low:.6g} to {high:.6g}"
-            if np.isinf(low) or np.isinf(high):
-                within = f"up to {high:.6g}" if np.isinf(low) else f"from {low:.6g} up"
-            if np.isinf(low) and np.isinf(high):
-                within = "anything"
-        lines.append(f"  {name:<{width}} = {value:<12} {within}")
+        elif column in decision._free:
+            within = f"from {low} to {high}" if low != high else "only this"
+        lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
     if len(names) > SHOWN:
         lines.append(f"  ... and {len(names) - SHOWN} more features")
     return "\n".join(lines)

@@ -255,6 +255,8 @@ class Grid:
                 labels = dict(zip(known.value.tolist(), known.labels or (), strict=False))
                 categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
             numbers = numbers[(low <= numbers) & (numbers <= high)]
+            if space.integer[column]:
+                low, high = np.ceil(low), np.floor(high)
             x[column] = self._middle(j, low, high, numbers, bool(space.integer[column]))
             lower[column], upper[column] = low, high
         lower[(lower == -self.largest) & np.isneginf(space.lower)] = -np.inf
@@ -310,8 +312,6 @@ class Grid:
         """
         if numbers.size:
             return float(numbers[(numbers.size - 1) // 2])
-        if whole:
-            low, high = float(np.ceil(low)), float(np.floor(high))
         largest = self.largest
         cuts = self.ensemble.compiled.cells.cuts_of(j) if j >= 0 else np.empty(0)
         reach = 0.1 * float(cuts[-1] / 2 - cuts[0] / 2) if cuts.size > 1 else 0.0

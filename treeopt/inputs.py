@@ -83,7 +83,7 @@ class NamedPoint:
     def to_numpy(self, ensemble: Ensemble, name: str) -> Array:
         """Return the values, labels of categories as numbers, as a matrix of one row."""
         row = list(self._values.values())
-        unsure = ensemble.frame_labels and not any(c.labels for c in ensemble.categories.values())
+        unsure = ensemble.unsure_of_labels
         for j, value in enumerate(row):
             known = ensemble.categories.get(j)
             is_number = isinstance(value, int | float | np.number)

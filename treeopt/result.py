@@ -103,14 +103,18 @@ class SearchResult:
 
 
 class Region(NamedTuple):
-    """The box around a point in which every input gives the same prediction.
+    """A box around a point in which every input gives the same prediction.
+
+    It is what the leaves that hold the point have in common. Beyond it the prediction may change,
+    but need not.
 
     Attributes
     ----------
     lower, upper : float64 arrays
-        Ends of each feature, both included, as inputs before the cast, cut to the bounds; NaN where
-        the feature is fixed at a missing value. For a feature with categories, the least and the
-        largest number among those that are allowed.
+        Ends of each feature, both included, as inputs before the cast, cut to the bounds, and whole
+        numbers where only these are admissible; NaN where the feature is fixed at a missing value.
+        For a feature with categories, the least and the largest number among those that are
+        allowed.
     categories : dict from int to tuple
         Which of the admissible categories give the same prediction, as labels where the model
         knows them; for the features that have categories.
@@ -195,6 +199,7 @@ class Decision:
     _point: Array | None
     _ensemble: Ensemble
     _types: tuple[Any, ...] = ()
+    _free: frozenset[int] = frozenset()
 
     @cached_property
     def frame(self) -> Any:

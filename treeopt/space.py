@@ -55,6 +55,8 @@ def _read_pairs(
     bounds: Any, ensemble: Ensemble | None, optional: Collection[int]
 ) -> tuple[Array, Array | None]:
     """Return one pair per coordinate, NaN where an optional one is not given; and the data."""
+    if bounds is None:
+        raise InputError("bounds is None. Pass pairs (low, high), a mapping of them, or data.")
     data = None
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         low, high = np.broadcast_arrays(*(np.atleast_1d(end) for end in (bounds.lb, bounds.ub)))
@@ -66,15 +68,18 @@ def _read_pairs(
     elif hasattr(bounds, "columns"):
         pairs, data = _from_data(bounds, ensemble, optional)
     else:
-        pairs = _as_numbers(bounds, "bounds")
+        are_pairs = _are_tuples(bounds)
+        pairs = _as_numbers([*map(_open_ended, bounds)] if are_pairs else bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
-        if is_data and pairs.shape != (n, 2) and not _are_tuples(bounds):
+        if is_data and pairs.shape != (n, 2) and not are_pairs:
             pairs, data = _from_data(pairs, ensemble, optional)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
+        data_or = "" if ensemble is None else f", or data with {ensemble.n_features} columns"
         raise InputError(
-            f"bounds has shape {pairs.shape}. Pass one pair (low, high) for each coordinate."
+            f"bounds has shape {pairs.shape}. Pass one pair (low, high) for each coordinate"
+            f"{data_or}."
         )
     if ensemble is not None and len(pairs) != ensemble.n_features:
         raise InputError(
@@ -89,12 +94,24 @@ def _are_tuples(bounds: Any) -> bool:
     return isinstance(bounds, Sequence) and all(isinstance(pair, tuple) for pair in bounds)
 
 
+def _open_ended(pair: Any) -> Any:
+    """Return a pair with infinite ends for those that are None."""
+    if isinstance(pair, tuple | list) and len(pair) == 2:
+        low, high = pair
+        return -np.inf if low is None else low, np.inf if high is None else high
+    return pair
+
+
 def _as_numbers(values: Any, name: str) -> Array:
     try:
+        if np.asarray(values).dtype.kind in "US":
+            raise ValueError
         return np.array(values, np.float64)
     except (TypeError, ValueError):
-        message = f"{name} is {values!r}, not a table of numbers. Pass pairs (low, high)."
-        raise InputError(message) from None
+        raise InputError(
+            f"{name} is {values!r}, which is not all numbers. Pass pairs (low, high); lists of "
+            "values belong into categories."
+        ) from None
 
 
 def _from_mapping(
@@ -105,11 +122,11 @@ def _from_mapping(
     pairs = np.full((ensemble.n_features, 2), np.nan)
     given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
-        ends = _as_numbers(pair, f"bounds[{feature!r}]")
+        ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]")
         if ends.shape not in ((), (2,)):
             message = "Pass a pair (low, high), or a number to fix it."
             raise InputError(f"bounds[{feature!r}] is {pair!r}. {message}")
-        column = ensemble.feature_index(feature)
+        column = _column(feature, "bounds", ensemble)
         if given[column]:
             raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")
         if np.isnan(ends).any():
@@ -129,11 +146,21 @@ def _from_data(
 ) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError("bounds is a table of data, but fun is no model. Pass pairs (low, high).")
-    X = ensemble._matrix(data, "bounds").astype(np.float64)
+    try:
+        X = ensemble._matrix(data, "bounds").astype(np.float64)
+    except InputError as refusal:
+        if not optional or not hasattr(data, "columns"):
+            raise
+        remedy = "Or pass a mapping of pairs, which may leave out what is fixed."
+        raise InputError(f"{refusal} {remedy}") from None
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
-    if not all(some[column] or column in optional for column in range(some.size)):
-        raise InputError("bounds has a column without numbers. Pass pairs (low, high) instead.")
+    for column in np.flatnonzero(~some).tolist():
+        if column not in optional:
+            raise InputError(
+                f"bounds has no number for {feature_label(column, ensemble)}. Pass pairs "
+                "(low, high) instead."
+            )
     pairs[some] = np.column_stack([np.nanmin(X[:, some], axis=0), np.nanmax(X[:, some], axis=0)])
     return pairs, X
 
@@ -149,6 +176,14 @@ def _check_order(pairs: Array, ensemble: Ensemble | None) -> None:
 
 def _bound_name(k: int, ensemble: Ensemble | None) -> str:
     return f"bounds[{k}]" if ensemble is None else f"the bound of {feature_label(k, ensemble)}"
+
+
+def _column(feature: Any, name: str, ensemble: Ensemble) -> int:
+    """Return the column of a feature that an argument names."""
+    try:
+        return ensemble.feature_index(feature)
+    except InputError as unknown:
+        raise InputError(f"{name}: {unknown}") from None
 
 
 def feature_label(column: int, ensemble: Ensemble) -> str:
@@ -297,6 +332,11 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
         return np.nan
     if isinstance(value, bool | np.bool_):
         return float(value)
+    if not is_number and ensemble.unsure_of_labels:
+        raise InputError(
+            f"{name} has {value!r}, but which columns of the model have labels is not sure. Pass "
+            "bounds as a frame like the one that it was trained on, or numbers."
+        )
     if not is_number:
         raise InputError(f"{name} has {value!r}, which is no number. Pass a number.")
     return float(value)
@@ -304,13 +344,15 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
 
 def _by_feature(given: Any, name: str, ensemble: Ensemble) -> Iterator[tuple[int, Any, Any]]:
     """Yield column, key and value of a mapping by name or number; a series is one too."""
+    if getattr(given, "ndim", 0) == 2 and hasattr(given, "iloc") and len(given) == 1:
+        given = given.iloc[0]  # a frame of one row
     if hasattr(given, "to_dict"):
         given = given.to_dict()
     if not isinstance(given, Mapping):
         raise InputError(f"{name} is {given!r}. Pass a mapping from names or numbers of features.")
     seen: set[int] = set()
     for key, value in given.items():
-        column = ensemble.feature_index(key)
+        column = _column(key, name, ensemble)
         if column in seen:
             raise InputError(f"{name} names feature {key!r} twice. Drop one of them.")
         seen.add(column)
@@ -365,7 +407,7 @@ def _integer_features(ensemble: Ensemble, integer: Any, values: Mapping[int, Arr
     if isinstance(integer, str) or not hasattr(integer, "__iter__"):
         raise InputError(f"integer is {integer!r}. Pass a list of names or numbers of features.")
     for feature in integer:
-        column = ensemble.feature_index(feature)
+        column = _column(feature, "integer", ensemble)
         if column in values or column in ensemble.categories:
             raise InputError(
                 f"integer names {feature_label(column, ensemble)}, which has categories. Leave it "

@@ -130,7 +130,7 @@ def read(
     n_features = int(header["max_feature_idx"]) + 1
     check_features(n_features)
     infos = header["feature_infos"].split()
-    categories = _categories(infos, blocks, labels, n_features)
+    categories = _categories(infos, blocks, labels, _declared(text), n_features)
 
     def sum_of(k: int) -> tuple[list[Tree], float]:
         return [_tree(block, categories) for block in blocks[k :: task.n_sums]], 0.0
@@ -201,6 +201,7 @@ def _categories(
     infos: list[str],
     blocks: list[dict[str, str]],
     labels: list[list[Any]] | None,
+    declared: list[int],
     n_features: int,
 ) -> dict[int, Categories]:
     """Return the categories of every feature that has them, with their labels if they are sure."""
@@ -214,7 +215,7 @@ def _categories(
             listed.setdefault(feature, []).append(members)
             total += members.size
             check_members(total)
-    owners = dict(zip(_owners(labels or [], infos), labels or [], strict=False))
+    owners = dict(zip(_owners(labels or [], infos, declared), labels or [], strict=False))
     found = {}
     for j in sorted({*listed, *owners}):
         if not 0 <= j < n_features:
@@ -226,15 +227,31 @@ def _categories(
     return found
 
 
-def _owners(labels: list[list[Any]], infos: list[str]) -> list[int]:
+def _declared(text: str) -> list[int]:
+    """Return the columns that the model was trained to take for categories."""
+    _, _, rest = text.partition("\n[categorical_feature: ")
+    numbers = rest.partition("]")[0].split(",")
+    return sorted(int(number) for number in numbers if number.isdecimal())
+
+
+def _owners(labels: list[list[Any]], infos: list[str], declared: list[int]) -> list[int]:
     """Return the column of each list of labels; none of them if that is not sure.
 
-    Only their order is stored. So the first and the last possible choice must be the same.
+    Only their order is stored. So the first and the last possible choice must be the same. Or there
+    are as many columns with categories as lists, each has just the codes of its labels, and no
+    column of numbers has: a category may be read as a number.
     """
     columns = range(len(infos))
     first = _next_to_fit(labels, infos, columns)
     last = _next_to_fit(labels[::-1], infos, columns[::-1])[::-1]
-    return first if first == last and -1 not in first else []
+    if first == last and -1 not in first:
+        return first
+    if len(declared) != len(labels) or max(declared, default=-1) >= len(infos):
+        return []
+    codes = [info if info[0] in "[n" else set(_codes(info).tolist()) for info in infos]
+    exact = all(codes[j] == set(range(len(own))) for j, own in zip(declared, labels, strict=True))
+    rivals = any(f"[0:{len(own) - 1}]" in codes for own in labels)
+    return declared if exact and not rivals else []
 
 
 def _next_to_fit(labels: list[list[Any]], infos: list[str], columns: range) -> list[int]:

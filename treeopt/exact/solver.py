@@ -8,9 +8,10 @@ in seconds: the result does not depend on the speed of the machine unless a limi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import count
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,9 @@ RACE = 1000 * MS
 
 SLICE_BOXES = 50_000
 """After so many boxes are listed, the limits get a look."""
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks while threads are at work."""
 
 MAX_BOXES = 20_000_000
 """More boxes than this are refused: sets of categories along several features multiply."""
@@ -145,7 +149,8 @@ class Solver:
         self.best, self.value = self.local.best, np.inf
         self.proofs: list[TreeSearch | DualSearch] = []
         self.dropped_nodes = 0
-        self.least = -np.inf
+        # Every tree at its best.
+        self.least = float(self.leaves.constant + self.leaves.value[self.leaves.start[:-1]].sum())
         self.proven = False
 
     @property
@@ -172,24 +177,25 @@ class Solver:
         for n_descents in count(1):
             self.local.step(most)
             enough = n_descents >= START_DESCENTS and self.local.work >= START_WORK
-            enough = enough or self.local.passes >= most
+            enough = enough or self.local.passes >= most or self.limits.is_over()
             if enough or not (with_local and self.best.size and self.local.starts):
                 break
         self._take(self.local.best, self.local.value)
+        watch = Watch(check, self.limits)
         self.certificate.tighten(-np.inf, self.value)
         margin = 2 * self.certificate.margin + 4 * self.noise
         self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs)]
         work, joined = FIRST_WORK, False
-        with Threads(n_jobs) as threads:
+        with Threads(n_jobs, watch.is_over) as threads:
             while not self.proven:
                 if self.proofs[0].spent > DUAL_AFTER and not joined:
                     joined = True
                     with self.limits.pause():
                         compile_dual()
-                    setting = (self.noise, margin, n_jobs, self.limits.is_over)
+                    setting = (self.noise, margin, n_jobs, watch.is_over)
                     self.proofs.append(DualSearch(self.leaves, *setting))
                 self._turn(work, most, with_local, threads)
-                check()
+                watch.check()
                 work = min(2 * work, MOST_WORK)
 
     def _turn(self, work: int, most: int, with_local: bool, threads: Threads) -> None:
@@ -253,17 +259,50 @@ class Solver:
         return min(bounds)
 
 
-class Threads:
-    """Runs a function for several items, on threads if there are any."""
+class Watch:
+    """Looks at the limits, and reports, in the midst of long steps.
 
-    def __init__(self, n: int) -> None:
+    What ends the run is kept until the step is left. Only the thread that made it reports.
+    """
+
+    def __init__(self, check: Callable[[], None], limits: Limits) -> None:
+        self._check, self._limits = check, limits
+        self._thread = get_ident()
+        self._ended: BaseException | None = None
+
+    def is_over(self) -> bool:
+        """Tell whether the run has to end."""
+        if self._ended is None and get_ident() == self._thread:
+            try:
+                self._check()
+            except BaseException as end:
+                self._ended = end
+        return self._ended is not None or self._limits.is_over()
+
+    def check(self) -> None:
+        """Raise what ends the run."""
+        if self._ended is not None:
+            raise self._ended
+        self._check()
+
+
+class Threads:
+    """Runs a function for several items, on threads if there are any.
+
+    Meanwhile ``look`` is called every now and then.
+    """
+
+    def __init__(self, n: int, look: Callable[[], object] = lambda: None) -> None:
         self.pool = ThreadPoolExecutor(n, thread_name_prefix="treeopt") if n > 1 else None
+        self.look = look
 
     def run(self, function: Callable[..., Any], items: Iterable[Any], *rest: Any) -> list[Any]:
         """Return what the function returns for each item and the rest."""
         if self.pool is None:
             return [function(item, *rest) for item in items]
         futures = [self.pool.submit(function, item, *rest) for item in items]
+        while wait(futures, LOOK_EVERY).not_done:
+            self.look()
         return [future.result() for future in futures]
 
     def __enter__(self) -> Threads:
