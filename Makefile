@@ -22,7 +22,7 @@ demo: $(VENV)/.stamp-demo
 	$(BIN)/treeopt demo
 
 test: $(VENV)/.stamp-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.stamp-test
 	$(BIN)/ruff check .
