@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Callable
 from functools import cache
 
 import lightgbm as lgb
@@ -112,3 +116,14 @@ def assert_same(a, b) -> None:
     assert a.values.tobytes() == b.values.tobytes()
     assert (a.nfev, a.nit, a.nfailed, a.status) == (b.nfev, b.nit, b.nfailed, b.status)
     assert a.message == b.message and a.fun == b.fun
+
+
+def ctrl_c(seconds: float) -> Callable[[object], None]:
+    """Return a callback after whose first call, and some more time, Ctrl-C is pressed."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+
+    def callback(_: object) -> None:
+        if timer.ident is None:
+            timer.start()
+
+    return callback

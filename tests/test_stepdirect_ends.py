@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +20,7 @@ from tests.searches import (
     as_function,
     assert_same,
     check,
+    ctrl_c,
     every_preset,
     model,
     paper,
@@ -246,10 +245,7 @@ def test_ctrl_c_at_any_moment(target):
     for k in range(12):
         if target == 0:
             counted.points.clear()
-        timer = threading.Timer(0.2 + 0.003 * k, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        res = stepdirect(counted, bounds, max_evals=10**7, rng=k)
-        timer.join()
+        res = stepdirect(counted, bounds, max_evals=10**7, rng=k, callback=ctrl_c(0.003 * k))
         assert not res.success and "interrupted from the keyboard" in res.message
         if target == 0:
             # The last call may have been cut short before the function's first line.

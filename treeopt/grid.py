@@ -51,6 +51,7 @@ class Grid:
         self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -self.largest))
         self.upper = np.where(space.fixed, space.upper, np.minimum(space.upper, self.largest))
         self.gap = self._preimage(ensemble.missing_value)
+        self._cast_ends = self._cast(np.stack([self.lower, self.upper]))
         self._last = last_before(ensemble.compiled.cells.cuts, ensemble.input_dtype)
         self.cells: list[Array] = []
         self.ordered: list[bool] = []
@@ -82,7 +83,7 @@ class Grid:
         elif low == high or np.isnan(low):
             places = self.cell_of(j, np.array([low]))
         else:
-            first, last = self.cell_of(j, np.array([low, high]), as_number=True)
+            first, last = np.searchsorted(cells.cuts_of(j), self._cast_ends[:, column])
             places = np.arange(first, last + 1)
             if space.integer[column] or (self.gap[0] <= high and self.gap[1] >= low):
                 places = self._without_empty(j, places, low, high)
@@ -132,19 +133,20 @@ class Grid:
             rest = np.delete(rest, nearest)
         return places[order]
 
-    def cell_of(self, j: int, values: Array, as_number: bool = False) -> Array:
-        """Return the cell of feature ``j`` that each value falls into, missing values included.
+    def cell_of(self, j: int, values: Array) -> Array:
+        """Return the cell of feature ``j`` that each value falls into, missing values included."""
+        return self._cell_of(j, self._cast(values))
 
-        ``as_number``: the value that means missing is taken for the number that it is.
-        """
-        cells, ensemble = self.ensemble.compiled.cells, self.ensemble
+    def _cast(self, values: Array) -> Array:
+        """Return numbers as the model sees them."""
         with np.errstate(over="ignore"):
-            cast = values.astype(ensemble.input_dtype).astype(np.float64)
+            cast: Array = values.astype(self.ensemble.input_dtype).astype(np.float64)
+        return cast
+
+    def _cell_of(self, j: int, cast: Array) -> Array:
+        cells = self.ensemble.compiled.cells
         at = np.searchsorted(cells.cuts_of(j), cast)
-        absent = np.isnan(cast)
-        if not as_number:
-            absent |= cast == ensemble.missing_value
-        at[absent] = cells.n_cells[j] - 1
+        at[np.isnan(cast) | (cast == self.ensemble.missing_value)] = cells.n_cells[j] - 1
         return at
 
     def spans(self, j: int) -> tuple[Array, Array]:
@@ -171,8 +173,9 @@ class Grid:
     def places_of(self, X: Array) -> Array:
         """Return the places of points; where a cell is not admissible, the nearest that is."""
         cells = np.zeros((len(X), len(self.cells)), np.int64)
+        cast = self._cast(X)
         for j in self.free:
-            cells[:, j] = self.cell_of(int(j), X[:, self.ensemble.compiled.cells.columns[j]])
+            cells[:, j] = self._cell_of(int(j), cast[:, self.ensemble.compiled.cells.columns[j]])
         return self.places_at(cells)
 
     def places_at(self, cells: Array) -> Array:

@@ -42,6 +42,8 @@ class Link(NamedTuple):
         """Turn an array of sums, in place, into predictions."""
         from treeopt.kernels import links
 
+        if self == IDENTITY:
+            return total
         links.apply(*self.code(total.dtype), total)
         return total
 

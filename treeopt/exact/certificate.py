@@ -28,30 +28,32 @@ LINK_ULPS = 4
 """A link other than the identity is computed to within so many units of the last place."""
 
 
-def model_rounding(
-    ensemble: Ensemble,
-    ends: tuple[Array, Array],
-    low: float = -np.inf,
-    high: float = np.inf,
-) -> float:
-    """Return how far the model's sum may be from the true sum of the leaves.
+def partial_sums(ensemble: Ensemble, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the least and the largest that each of the model's sums on the way can be.
 
-    ``ends`` are the leaves with the least and the largest value of each tree. Meant are all points
-    whose true sum lies between ``low`` and ``high``. Partial sums lie between
-    those of all trees' least and of all trees' largest values; half the distance to the next
-    number, at the larger of the two, is the most that an addition is off by. And what a partial sum
-    lacks of the whole is limited too, so with many trees few points come near to these ends.
+    ``ends`` are the leaves with the least and the largest value of each tree. The last sum is the
+    total.
     """
     sums = np.array([np.hstack(ensemble.own_sum(leaf)) for leaf in ends])
-    least, largest = sums.min(axis=0), sums.max(axis=0)
+    return sums.min(axis=0), sums.max(axis=0)
+
+
+def model_rounding(sums: tuple[Array, Array], low: float = -np.inf, high: float = np.inf) -> float:
+    """Return how far the model's sum may be from the true sum of the leaves.
+
+    Meant are all points whose true sum lies between ``low`` and ``high``. Partial sums lie between
+    their ends; half the distance to the next number, at the larger of the two, is the most that an
+    addition is off by. And what a partial sum lacks of the whole is limited too, so with many trees
+    few points come near to these ends.
+    """
+    least, largest = sums
     off = _half_steps(least, largest)
     if np.isinf(low) and np.isinf(high):
         return off
     # Each of the sums that are combined here, and the result, is off by that much.
-    lacks = largest[-1] - largest, least[-1] - least
-    lowest = np.maximum(least, low - lacks[0] - 4 * off).astype(sums.dtype)
-    highest = np.minimum(largest, high - lacks[1] + 4 * off).astype(sums.dtype)
-    return _half_steps(lowest, highest)
+    lowest = np.maximum(least, low - (largest[-1] - largest) - 4 * off)
+    highest = np.minimum(largest, high - (least[-1] - least) + 4 * off)
+    return _half_steps(lowest.astype(least.dtype), highest.astype(least.dtype))
 
 
 def _half_steps(least: Array, largest: Array) -> float:
@@ -76,7 +78,8 @@ class Certificate:
     def __init__(self, ensemble: Ensemble, leaves: Leaves, sign: float) -> None:
         self.ensemble, self.leaves, self.sign = ensemble, leaves, sign
         self.noise = search_rounding(ensemble, leaves.ends)
-        self.margin = model_rounding(ensemble, leaves.ends)
+        self.sums = partial_sums(ensemble, leaves.ends)
+        self.plain = self.margin = model_rounding(self.sums)
         self.extra = self.noise  # what ties of the search may be better by
 
     def tighten(self, least: float, value: float) -> None:
@@ -84,10 +87,9 @@ class Certificate:
 
         What may be off at points that cannot be better than the best one does not matter.
         """
-        plain = model_rounding(self.ensemble, self.leaves.ends)
         noise = self.noise + self.extra
-        low, high = sorted([self.sign * (least - noise), self.sign * (value + 2 * plain + noise)])
-        self.margin = model_rounding(self.ensemble, self.leaves.ends, low, high)
+        ends = least - noise, value + 2 * self.plain + noise
+        self.margin = model_rounding(self.sums, *sorted(self.sign * end for end in ends))
 
     @property
     def rounding(self) -> float:

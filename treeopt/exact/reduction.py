@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treeopt.exact.certificate import model_rounding, search_rounding
+from treeopt.exact.certificate import model_rounding, partial_sums, search_rounding
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -52,7 +52,7 @@ def reduced(grid: Grid, sign: float, starts: Array, limits: Limits) -> tuple[Gri
             reaches[int(j)] = e.compiled.reachable_cells(int(j))
     order, start = e.compiled.leaf_order, e.compiled.leaf_start
     ends = order[start[:-1]], order[start[1:] - 1]
-    slack = 2 * model_rounding(e, ends) + 4 * search_rounding(e, ends)
+    slack = 2 * model_rounding(partial_sums(e, ends)) + 4 * search_rounding(e, ends)
     smaller = grid.keeping(_kept(grid, sign, reaches, value + slack, limits))
     return smaller, smaller.places_at(grid.cells_at(np.vstack([best, starts])))
 

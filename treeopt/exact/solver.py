@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
-from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 MS = 1_000_000
 """A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
 
-START_WORK, START_DESCENTS = MS // 2, 3
-"""Work of the local search before the proof begins, and how often it descends at least."""
+START_WORK = MS // 2
+"""Work of the local search before the proof begins."""
 
 FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
 """Work of the first turn of the proof; each next turn has twice that of the one before, up to the
@@ -174,12 +173,11 @@ class Solver:
 
     def prove(self, most: int, check: Callable[[], None], n_jobs: int, with_local: bool) -> None:
         """Prove the optimum, unless ``check`` raises an exception first."""
-        for n_descents in count(1):
-            self.local.step(most)
-            enough = n_descents >= START_DESCENTS and self.local.work >= START_WORK
-            enough = enough or self.local.passes >= most or self.limits.is_over()
-            if enough or not (with_local and self.best.size and self.local.starts):
+        self.local.step(most)
+        while with_local and self.best.size and self.local.starts:
+            if self.local.work >= START_WORK or self.local.passes >= most:
                 break
+            self.local.step(most)
         self._take(self.local.best, self.local.value)
         watch = Watch(check, self.limits)
         self.certificate.tighten(-np.inf, self.value)
