@@ -159,6 +159,8 @@ def cell(row: Series) -> str:
         return "not given"
     if np.isnan(row["fun"]):
         left = f"no value, bound {1 - row['closed']:.0%} off" if row["closed"] >= 0 else "no value"
+    elif row["own_gap"] > 1:
+        left = "gap > 100%"
     else:
         left = f"gap {row['own_gap']:.{0 if row['own_gap'] > 0.1 else 2}%}"
     return left if row["status"] == "time limit" else f"{left} ({row['status']})"
