@@ -189,6 +189,8 @@ def test_pairs_for_two_features_are_not_taken_for_rows():
     with pytest.raises(InputError, match=says("bounds has 3 pairs", "2 features")):
         treeopt.minimize(e, [(0, 1)] * 3)
     assert treeopt.minimize(e, [[0, 1]] * 3).fun == 2.0
+    wide = tree_of([(1, 0.5, 1.0, 2.0)], 3)
+    assert treeopt.minimize(wide, [(0.0, 1.0, 2.0), (1.0, 0.0, 5.0)]).fun == 1.0
 
 
 # Nothing is admissible.

@@ -125,6 +125,18 @@ def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
     assert res.fun == res.bound == best and (len(seen) > 30 or n_jobs > 1)
 
 
+@pytest.mark.parametrize("method", ["auto", "exact", "local"])
+def test_a_limit_before_the_search_begins(method, monkeypatch):
+    """The best of the points that it would have begun at, and no bound."""
+    monkeypatch.setattr(solver, "SLICE_BOXES", 1)
+    e, X = hardest()
+    res = treeopt.minimize(e, X, time_limit=1e-9, method=method, start=X[5], rng=0)
+    check(res)
+    assert res.status is Status.TIME_LIMIT and "before the search began" in res.message
+    assert np.isnan(res.bound) if method == "local" else res.bound == -np.inf
+    assert res.fun <= e.predict(X[5:6])[0] and "no bound" in str(res)
+
+
 @each_sense
 def test_a_callback_that_only_looks_changes_nothing(sense):
     e, X, best = hard(sense)

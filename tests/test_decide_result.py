@@ -33,6 +33,7 @@ from tests.models import NAMES, Case
 from tests.searches import KINDS, model
 from treeopt import Status
 from treeopt.frames import spelled_inside
+from treeopt.links import Link
 
 METHODS = ("auto", "exact", "local", "stepdirect")
 each_method = pytest.mark.parametrize("method", METHODS)
@@ -271,6 +272,25 @@ def test_a_whole_number_has_whole_ends():
     assert "x[0] = 6            only this" in str(res) and "from 0 to inf" in str(res)
     real = str(treeopt.maximize(e, [(0, 9), (0, 1)]))
     assert "to 6.99999" in real and "to 7" not in real
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("link", ["exp", "logistic", "softplus", "square"])
+def test_links_at_powers_of_two(link, dtype):
+    """Where the last place of the prediction changes, the rounding that is told covers both."""
+    splits = [(0, 0.5, 1.0, 2.0), (1, 0.5, -1.0, 3.0)]
+    for complement in (False, True):
+        e = tree_of(splits, 2, dtype=dtype, link=Link(link, complement=complement))
+        for sense in SENSES.values():
+            res = sense(e, [(0, 1)] * 2)
+            assert res.status is Status.OPTIMAL
+            assert res.gap <= res.rounding < 1e-5 * max(1.0, abs(res.fun))
+
+
+def test_a_bound_beyond_all_numbers_is_infinite():
+    e = tree_of([(0, 0.5, 90.0, 0.0), (0, 0.5, -90.0, 0.0)], 1, dtype=np.float32, link=Link("exp"))
+    res = treeopt.maximize(e, [(0, 1)], max_evals=1, method="exact")
+    assert not np.isnan(res.bound) and res.bound >= 1.0
 
 
 def test_nothing_to_choose_in_words():

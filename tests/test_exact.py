@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from math import fsum
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 import treeopt
 from tests.decisions import FUZZ, random_problem
 from tests.truth import ensembles, leaf_of
-from treeopt.exact import dual, local_search, reduction, tree_search
+from treeopt.exact import dual, local_search, reduction, solver, tree_search
 from treeopt.exact.branching import (
     BRANCH,
     CUT,
@@ -588,6 +589,27 @@ def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
     assert full
 
 
+@given(seeds, st.sampled_from([1, 3]))
+@settings(FUZZ, max_examples=40)
+def test_nodes_that_were_interrupted_are_not_lost(seed, n_jobs):
+    rng = np.random.default_rng(seed)
+    interrupted = partial(DualSearch, is_over=lambda: bool(rng.random() < 0.3))
+    prove(interrupted, random_leaves(seed, n_trees=8, most=10), 1000, n_jobs, np.inf)
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=20)
+def test_leaves_that_are_listed_in_slices(e, seed, sign):
+    grid = grid_of(e, np.random.default_rng(seed))
+    if grid is None:
+        return
+    whole = list_leaves(grid, sign, Limits(None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "SLICE_BOXES", 3)
+        sliced = list_leaves(grid, sign, Limits(None))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, sliced, strict=True))
+
+
 # Fewer cells.
 
 
@@ -605,9 +627,11 @@ def test_a_smaller_grid_keeps_all_that_is_as_good_as_the_best(e, seed, sign):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduction, "MANY", -1)
         smaller, inside = reduction.reduced(grid, sign, starts, Limits(None))
-    known = smaller.sum_at(inside)
-    assert sign * known[0] <= sums.min() or sign * known[0] <= (sign * grid.sum_at(starts)).min()
-    at = grid.cells_at(every[sums <= sign * known[0]])
+    known = sign * smaller.sum_at(inside[:1])[0]
+    assert known <= (sign * grid.sum_at(starts)).min()
+    # As the model adds them up, others may be better than they really are.
+    own = sign * grid.margin_at(every)
+    at = grid.cells_at(every[(sums <= known) | (own <= sign * smaller.margin_at(inside[:1])[0])])
     for j, cells in enumerate(smaller.cells):
         assert np.isin(at[:, j], cells).all() and np.isin(cells, grid.cells[j]).all()
 
@@ -663,6 +687,13 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
         high = np.array([rng.integers(c, n) for c, n in zip(point, sizes, strict=True)])
         box = np.concatenate([low, high]).astype(np.int32)
         assert certificate.margin_of_box(box) <= sign * float(prediction)
+    # What cannot be better than some point, as the model adds, does not matter.
+    trues = [sign * true for true, _ in totals]
+    value = trues[0]
+    certificate.tighten(min(trues), value)
+    owns = sign * grid.margin_at(chosen)
+    for (_, off), own in zip(totals, owns, strict=True):
+        assert own > owns[0] or off <= certificate.margin
     ends = sorted(true for true, _ in totals)
     for low, high in itertools.combinations_with_replacement(ends, 2):
         between = model_rounding(sums, low, high)

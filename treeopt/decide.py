@@ -259,7 +259,9 @@ class _Task:
         no_bound = np.nan if method == "local" else -self.sense * np.inf
         if solver is None:
             message += " before the search began"
-            return self.decision(starts[0], status, message, no_bound)
+            best = starts[int(np.argmin(self.sign * self.grid.sum_at(starts)))]
+            self.note(self.value_of(self.margin_at(best)), no_bound, 0)
+            return self.decision(best, status, message, no_bound)
         if method == "local":
             bound = no_bound
         rounding = self.rounding(solver)
@@ -349,9 +351,11 @@ class _Task:
     def rounding(self, solver: Solver) -> float:
         """Return how far apart value and bound of a proven optimum may be."""
         margin = self.margin_at(solver.best)
+        value, own = self.value_of(margin), self.sign * float(margin)
         certificate = solver.certificate
-        least = certificate.prediction_of(self.sign * float(margin) - certificate.rounding)
-        return abs(least - self.value_of(margin))
+        # The last place of a link is coarser at a power of two than just below it.
+        bounds = [certificate.prediction_of(own - off) for off in (0.0, certificate.rounding)]
+        return max(abs(bound - value) for bound in bounds)
 
     def report(
         self, places: Array, fun: float, bound: float, nfev: int, nodes: int, time: float

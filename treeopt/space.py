@@ -72,7 +72,7 @@ def _read_pairs(
         pairs = _as_numbers([*map(_open_ended, bounds)] if are_pairs else bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
-        if is_data and pairs.shape != (n, 2) and not are_pairs:
+        if is_data and pairs.shape != (n, 2) and not (n == 2 and are_pairs):
             pairs, data = _from_data(pairs, ensemble, optional)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):

@@ -31,8 +31,8 @@ LINK_ULPS = 4
 def partial_sums(ensemble: Ensemble, ends: tuple[Array, Array]) -> tuple[Array, Array]:
     """Return the least and the largest that each of the model's sums on the way can be.
 
-    ``ends`` are the leaves with the least and the largest value of each tree. The last sum is the
-    total.
+    ``ends`` are the leaves with the least and the largest value of each tree, in either order. The
+    last sum is the total.
     """
     sums = np.array([np.hstack(ensemble.own_sum(leaf)) for leaf in ends])
     return sums.min(axis=0), sums.max(axis=0)
@@ -51,8 +51,8 @@ def model_rounding(sums: tuple[Array, Array], low: float = -np.inf, high: float 
     if np.isinf(low) and np.isinf(high):
         return off
     # Each of the sums that are combined here, and the result, is off by that much.
-    lowest = np.maximum(least, low - (largest[-1] - largest) - 4 * off)
-    highest = np.minimum(largest, high - (least[-1] - least) + 4 * off)
+    lowest = np.maximum(least, np.float64(low) - (largest[-1] - largest) - 4 * off)
+    highest = np.minimum(largest, np.float64(high) - (least[-1] - least) + 4 * off)
     return _half_steps(lowest.astype(least.dtype), highest.astype(least.dtype))
 
 
@@ -125,7 +125,7 @@ class Certificate:
         """Return a bound on predictions from one on the margin, which has the search's sign."""
         e = self.ensemble
         value = e.link(np.array([self.sign * margin], e.value.dtype))[0]
-        if e.link == IDENTITY:
+        if e.link == IDENTITY or np.isinf(value):
             return float(value)
         # Whichever way is worse for the user, by the rounding of the link.
         sense = self.sign if e.link.increasing else -self.sign

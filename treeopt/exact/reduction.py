@@ -10,7 +10,7 @@ are looked at in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,14 +42,14 @@ def reduced(grid: Grid, sign: float, starts: Array, limits: Limits) -> tuple[Gri
     """
     e = grid.ensemble
     sets = [int(j) for j in grid.free if e.compiled.cells.has_sets[j]]
-    reaches = {j: e.compiled.reachable_cells(j) for j in sets}
+    reaches = _reaches(grid, sets, limits)
     if _n_boxes(grid, reaches) <= MANY * e.n_leaves:
         return grid, starts
-    found = [_descend(grid, sign, start) for start in starts[:N_DESCENTS]]
+    found = [_descend(grid, sign, start, limits) for start in starts[:N_DESCENTS]]
     value, best = min(found, key=lambda pair: pair[0])
-    for j in grid.free:
-        if e.n_leaves * grid.cells[j].size <= MOST_CELLS and j not in sets:
-            reaches[int(j)] = e.compiled.reachable_cells(int(j))
+    n_cells = e.compiled.cells.n_cells
+    small = [int(j) for j in grid.free if e.n_leaves * n_cells[j] <= MOST_CELLS and j not in sets]
+    reaches |= _reaches(grid, small, limits)
     order, start = e.compiled.leaf_order, e.compiled.leaf_start
     ends = order[start[:-1]], order[start[1:] - 1]
     slack = 2 * model_rounding(partial_sums(e, ends)) + 4 * search_rounding(e, ends)
@@ -57,22 +57,32 @@ def reduced(grid: Grid, sign: float, starts: Array, limits: Limits) -> tuple[Gri
     return smaller, smaller.places_at(grid.cells_at(np.vstack([best, starts])))
 
 
-def _n_boxes(grid: Grid, reaches: Mapping[int, Array]) -> int:
+def _reaches(grid: Grid, features: Iterable[int], limits: Limits) -> dict[int, Array]:
+    """Return which cells of some features lead to each leaf."""
+    found = {}
+    for j in features:
+        limits.check()
+        found[j] = grid.ensemble.compiled.reachable_cells(j)
+    return found
+
+
+def _n_boxes(grid: Grid, reaches: Mapping[int, Array]) -> float:
     """Return how many boxes the leaves are, as runs of places along some features."""
     boxes = np.ones(grid.ensemble.n_leaves)
     for j, reach in reaches.items():
         there = reach[:, grid.cells[j]]
         boxes *= there[:, 0] + (there[:, 1:] & ~there[:, :-1]).sum(axis=1)
-    return int(boxes.sum())
+    return float(boxes.sum())
 
 
-def _descend(grid: Grid, sign: float, start: Array) -> tuple[float, Array]:
+def _descend(grid: Grid, sign: float, start: Array, limits: Limits) -> tuple[float, Array]:
     """Make the best moves along one feature after the other; return the sum and where it is."""
     point, value = start.copy(), np.inf
     sizes = np.diff(grid.place_start)
     while True:
         before = value
         for k, size in enumerate(sizes):
+            limits.check()
             line = np.repeat(point[None, :], size, axis=0)
             line[:, k] = np.arange(size)
             sums = sign * grid.sum_at(line)
@@ -95,29 +105,22 @@ def _kept(
     kept = {j: grid.cells[j] for j in reaches}
     value = sign * compiled.leaf_value.astype(np.float64)
     constant = sign * (e.base + e.tail_base)
-    alive = _in_range(grid)
+    alive = np.ones(e.n_leaves, np.bool_)
+    for j, cells in enumerate(grid.cells):
+        if cells.size == 1:
+            limits.check()
+            alive &= compiled.reachable_cells(j)[:, cells[0]]
     changed = True
-    while changed and not limits.is_over():
+    while changed:
         changed = False
         for j, reach in reaches.items():
+            limits.check()
             alive &= reach[:, kept[j]].any(axis=1)
             bound = constant + _least_sums(value, alive, reach, kept[j], compiled.leaf_start)
             good = bound < threshold
             if not good.all():
                 kept[j], changed = kept[j][good], True
     return kept
-
-
-def _in_range(grid: Grid) -> Array:
-    """Tell, per leaf, whether the grid can reach it along the features with cells in order."""
-    compiled = grid.ensemble.compiled
-    begins, ends = compiled.cell_ranges
-    alive = np.ones(compiled.leaf_value.size, np.bool_)
-    for j, places in enumerate(grid.cells):
-        numbers = places[-1] <= compiled.cells.cuts_of(j).size
-        if compiled.cells.in_order(j) and numbers:
-            alive &= (begins[j] <= places[-1]) & (ends[j] >= places[0])
-    return alive
 
 
 def _least_sums(value: Array, alive: Array, reaches: Array, cells: Array, start: Array) -> Array:

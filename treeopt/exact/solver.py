@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from threading import get_ident
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,8 +55,8 @@ RACE = 1000 * MS
 SLICE_BOXES = 50_000
 """After so many boxes are listed, the limits get a look."""
 
-LOOK_EVERY = 0.05
-"""Seconds between two looks while threads are at work."""
+LOOK_EVERY = 0.02
+"""Seconds between two looks in the midst of long steps."""
 
 MAX_BOXES = 20_000_000
 """More boxes than this are refused: sets of categories along several features multiply."""
@@ -265,12 +266,14 @@ class Watch:
 
     def __init__(self, check: Callable[[], None], limits: Limits) -> None:
         self._check, self._limits = check, limits
-        self._thread = get_ident()
+        self._thread, self._last = get_ident(), perf_counter()
         self._ended: BaseException | None = None
 
     def is_over(self) -> bool:
         """Tell whether the run has to end."""
-        if self._ended is None and get_ident() == self._thread:
+        waited = perf_counter() - self._last >= LOOK_EVERY
+        if self._ended is None and waited and get_ident() == self._thread:
+            self._last = perf_counter()
             try:
                 self._check()
             except BaseException as end:
@@ -281,6 +284,7 @@ class Watch:
         """Raise what ends the run."""
         if self._ended is not None:
             raise self._ended
+        self._last = perf_counter()
         self._check()
 
 
