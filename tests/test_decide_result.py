@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -253,6 +253,7 @@ def test_a_proof_in_words():
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 1), st.integers(-12, 3))
+@example(1e-35, 0.0, 0)
 def test_written_ends_lie_inside(low, share, size):
     """However narrow the interval is; and few digits serve where it is wide."""
     high = low + 10.0**size

@@ -86,6 +86,11 @@ def frame_of(point: Array, ensemble: Ensemble, region: Region, types: Sequence[A
         raise InputError(
             "a frame needs pandas, which is not installed. Install it, or use x."
         ) from None
+    if ensemble.unsure_of_labels:
+        raise InputError(
+            f"which columns of {ensemble.source} have labels is not sure, so no frame is known "
+            "that it would take. Pass bounds as a frame like the one that it was trained on."
+        )
     names = ensemble.feature_names or range(ensemble.n_features)
     columns: dict[Any, Any] = {}
     values = labelled(point, ensemble)
@@ -123,6 +128,9 @@ def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def _rounded(x: float, digits: int, way: str) -> float:
+    nearest = float(f"{x:.{digits}g}")
+    if nearest == x:
+        return nearest
     return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
 
 

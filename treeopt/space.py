@@ -102,15 +102,14 @@ def _open_ended(pair: Any) -> Any:
     return pair
 
 
-def _as_numbers(values: Any, name: str) -> Array:
+def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
     try:
         if np.asarray(values).dtype.kind in "US":
             raise ValueError
         return np.array(values, np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {values!r}, which is not all numbers. Pass pairs (low, high); lists of "
-            "values belong into categories."
+            f"{name} is {values!r}, which is not all numbers. Pass pairs (low, high){or_else}."
         ) from None
 
 
@@ -122,7 +121,8 @@ def _from_mapping(
     pairs = np.full((ensemble.n_features, 2), np.nan)
     given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
-        ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]")
+        or_else = "; lists of values belong into categories"
+        ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]", or_else)
         if ends.shape not in ((), (2,)):
             message = "Pass a pair (low, high), or a number to fix it."
             raise InputError(f"bounds[{feature!r}] is {pair!r}. {message}")

@@ -51,7 +51,6 @@ DUAL_AFTER = 300 * MS
 RACE = 1000 * MS
 """After so much work of both, only the one with the better bound goes on."""
 
-
 SLICE_BOXES = 50_000
 """After so many boxes are listed, the limits get a look."""
 
@@ -201,9 +200,8 @@ class Solver:
         """Let all go on for a while, and take over what they find."""
         for proof in self.proofs:
             for point in proof.advance(work, self.best, self.value, threads.run):
-                self._take(
-                    point, self.certificate.sign * float(self.grid.sum_at(point[None, :])[0])
-                )
+                total = float(self.grid.sum_at(point[None, :])[0])
+                self._take(point, self.certificate.sign * total)
                 if self.local.passes < most:
                     self.local.descend_from(point, most)
             self._take(self.local.best, self.local.value)
