@@ -11,6 +11,7 @@ import pandas as pd
 from best_known import PATH as BY_LINES
 from optimizers import OPTIMIZERS
 from problems import PROBLEMS
+from text import mean_table, table
 
 DEFAULT = "treeopt default"
 VARIANT = "treeopt default, no weights"
@@ -80,39 +81,6 @@ def profile(runs: Frame, tolerances: Sequence[float]) -> Frame:
 
 
 # Text --------------------------------------------------------------------------------------------
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def spread(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a Markdown table; all columns but the first are numbers."""
-    rule = ["---" if k == 0 else "---:" for k in range(len(header))]
-    return ["| " + " | ".join(row) + " |" for row in (header, rule, *rows)] + [""]
-
-
-def value_table(data: Frame) -> list[str]:
-    """Mean ± standard deviation of the best value found, the least mean of a problem bold."""
-    mean, std, count = (summary(data, what) for what in ("mean", "std", "count"))
-    least = mean.min()
-    rows = []
-    for method in mean.index:
-        cells = []
-        for problem in mean.columns:
-            value = mean.loc[method, problem]
-            text = "–" if np.isnan(value) else number(value)
-            if value <= least[problem] + 1e-9 * abs(least[problem]):
-                text = f"**{text}**"
-            if count.loc[method, problem] > 1:
-                text += f" ± {spread(std.loc[method, problem])}"
-            cells.append(text)
-        rows.append([method, *cells])
-    return table(["method", *mean.columns], rows)
 
 
 def rank_table(data: Frame) -> list[str]:
@@ -226,7 +194,7 @@ def report(path: Path, about: dict[str, Any]) -> str:
     ]
     for budget, part in data.groupby("budget"):
         lines += [f"## Best value after {budget:,} evaluations, mean ± standard deviation", ""]
-        lines += value_table(part)
+        lines += mean_table(part)
     lines += [
         "## Best known values",
         "",

@@ -18,7 +18,6 @@ than two minutes, the names begin with ``exact_quick``.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import json
 import multiprocessing
@@ -40,6 +39,7 @@ import numpy as np
 from exact_instances import INSTANCES, Instance, fitted
 from exact_peers import ABSTAINS, METHODS, OPTIMAL, Answer, Case, NotGivenError, Treeopt
 from machine import machine, versions
+from rows import Row, Rows, tell
 
 KEY = ("instance", "sense", "method")
 COLUMNS = (
@@ -49,7 +49,8 @@ COLUMNS = (
 )
 JOBS_KEY = ("instance", "sense")
 JOBS_COLUMNS = (*JOBS_KEY, "pair", "n_jobs", "status", "seconds")
-STARTUP_COLUMNS = ("cache", "run", "import", "convert", "first call", "second call")
+STARTUP_KEY = ("cache", "run")
+STARTUP_COLUMNS = (*STARTUP_KEY, "import", "convert", "first call", "second call")
 PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
 
 LIMIT, QUICK_LIMIT = 60.0, 3.0
@@ -62,8 +63,6 @@ WARM_STARTS = 3
 SMALL = "boston RF 100 min"  # what the first calls are timed on
 MEMORY = 6 * 2**30  # bytes of address space that a method may have
 SETUP, GRACE = 900.0, 30.0  # seconds to load and compile, and beyond half of the limit to stop
-
-Row = dict[str, Any]
 
 
 # In the child ------------------------------------------------------------------------------------
@@ -172,6 +171,10 @@ print(json.dumps(marks))
 # In the parent -----------------------------------------------------------------------------------
 
 
+def key_of(instance: Instance, method: str) -> tuple[str, ...]:
+    return (instance.name, instance.sense, method)
+
+
 def in_child(task: Callable[..., Any], instance: Instance, patience: float, *rest: Any) -> Any:
     """Return what a task sends, or the exit code of a child that crashed or had to be killed."""
     context = multiprocessing.get_context("spawn")
@@ -195,27 +198,23 @@ def in_child(task: Callable[..., Any], instance: Instance, patience: float, *res
     return found
 
 
-def tell(begin: float, text: str) -> None:
-    print(f"[{time.perf_counter() - begin:6.0f} s] {text}", file=sys.stderr, flush=True)
-
-
-def run_suite(path: Path, options: argparse.Namespace) -> list[str]:
+def run_suite(suite: Rows, options: argparse.Namespace) -> list[str]:
     """Run what is not there yet; return what went wrong."""
     done = {
-        key(row)
-        for row in finished(path)
+        suite.key_of(row)
+        for row in suite
         if row["status"] in (OPTIMAL, ABSTAINS) or float(row["limit"]) >= options.limit
     }
     todo = [(label, name) for label in options.instances for name in options.methods]
     todo = [(label, name) for label, name in todo if key_of(INSTANCES[label], name) not in done]
-    begin, wrong = time.perf_counter(), []
+    wrong = []
     for k, (label, name) in enumerate(todo, 1):
         instance, method = INSTANCES[label], METHODS[name]
         patience = 1.5 * options.limit + GRACE
         row = in_child(measure_method, instance, patience, name, options.limit)
         if isinstance(row, Exception):
             wrong.append(f"{label}, {name}: {row}")
-            tell(begin, f"{k}/{len(todo)} {wrong[-1]}")
+            tell(f"{k}/{len(todo)} {wrong[-1]}")
             continue
         if not isinstance(row, dict):
             row = {"status": f"exit code {row}", "seconds": options.limit}
@@ -223,19 +222,18 @@ def run_suite(path: Path, options: argparse.Namespace) -> list[str]:
         row |= dict(zip(KEY, key_of(instance, name), strict=True))
         row |= {"versions": versions((*method.packages, *PACKAGES)), "machine": machine()}
         row["date"] = datetime.date.today().isoformat()
-        write(path, COLUMNS, [row])
+        suite.append([row])
         found = f"{row.get('fun', np.nan):.7g}, bound {row.get('bound', np.nan):.7g}"
         text = f"{label}, {name}: {row['status']} after {row.get('seconds', 0):.4g} s, {found}"
-        tell(begin, f"{k}/{len(todo)} {text}")
+        tell(f"{k}/{len(todo)} {text}")
     return wrong
 
 
-def run_jobs(path: Path, suite: Path, options: argparse.Namespace) -> list[str]:
+def run_jobs(jobs: Rows, suite: Rows, options: argparse.Namespace) -> list[str]:
     """Run the pairs where treeopt's proof took more than a second."""
-    done = {tuple(row[k] for k in JOBS_KEY) for row in finished(path)}
-    begin, wrong = time.perf_counter(), []
-    for row in finished(suite):
-        here = tuple(row[k] for k in JOBS_KEY)
+    done, wrong = jobs.keys(), []
+    for row in suite:
+        here = jobs.key_of(row)
         slow = row["status"] == OPTIMAL and row["method"] == "treeopt" and float(row["seconds"]) > 1
         if not slow or here in done or (label := " ".join(here)) not in options.instances:
             continue
@@ -245,17 +243,17 @@ def run_jobs(path: Path, suite: Path, options: argparse.Namespace) -> list[str]:
         if not isinstance(rows, list):
             wrong.append(f"{label}, two threads: {rows}")
             continue
-        write(path, JOBS_COLUMNS, [dict(zip(JOBS_KEY, here, strict=True)) | r for r in rows])
-        tell(begin, f"{label}: two threads against one, {PAIRS} pairs")
+        jobs.append([dict(zip(JOBS_KEY, here, strict=True)) | r for r in rows])
+        tell(f"{label}: two threads against one, {PAIRS} pairs")
     return wrong
 
 
-def run_startup(path: Path) -> list[str]:
+def run_startup(startup: Rows) -> list[str]:
     """Time the first calls of fresh processes, the very first one without compiled kernels."""
-    if finished(path):
+    if startup.keys():
         return []
     model = fitted(INSTANCES[SMALL])
-    rows, begin = [], time.perf_counter()
+    rows = []
     with tempfile.TemporaryDirectory() as cache:
         for run in range(1 + WARM_STARTS):
             command = [sys.executable, "-c", STARTUP, str(model)]
@@ -266,44 +264,9 @@ def run_startup(path: Path) -> list[str]:
             times = np.diff(json.loads(found.stdout)).tolist()
             head = {"cache": "warm" if run else "cold", "run": run}
             rows.append(head | dict(zip(STARTUP_COLUMNS[2:], times, strict=True)))
-            tell(begin, f"first calls of a fresh process, {head['cache']} cache")
-    write(path, STARTUP_COLUMNS, rows)
+            tell(f"first calls of a fresh process, {head['cache']} cache")
+    startup.append(rows)
     return []
-
-
-# Rows --------------------------------------------------------------------------------------------
-
-
-def key(row: Row) -> tuple[str, ...]:
-    return tuple(row[k] for k in KEY)
-
-
-def key_of(instance: Instance, method: str) -> tuple[str, ...]:
-    return (instance.name, instance.sense, method)
-
-
-def finished(path: Path) -> list[Row]:
-    """Return the rows that are there; a last line that was cut off is none."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [row for row in rows if row[list(row)[-1]]]
-
-
-def write(path: Path, columns: Sequence[str], rows: list[Row], mode: str = "a") -> None:
-    with path.open(mode, newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        if file.tell() == 0:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
-def forget(path: Path, columns: Sequence[str], drop: Callable[[Row], bool]) -> None:
-    if path.exists():
-        unfinished = path.with_suffix(".tmp")
-        write(unfinished, columns, [row for row in finished(path) if not drop(row)], "w")
-        unfinished.replace(path)
 
 
 # Command line ------------------------------------------------------------------------------------
@@ -346,17 +309,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     options.out.mkdir(parents=True, exist_ok=True)
     stem = "exact_quick" if options.quick else "exact"
-    suite, jobs, startup = (options.out / f"{stem}{end}.csv" for end in ("", "_jobs", "_startup"))
+    suite = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
+    jobs = Rows(options.out / f"{stem}_jobs.csv", JOBS_KEY, JOBS_COLUMNS)
+    startup = Rows(options.out / f"{stem}_startup.csv", STARTUP_KEY, STARTUP_COLUMNS)
     wrong: list[str] = []
     if options.redo and not options.report:
         labels = set(options.instances)
         if "suite" in options.parts:
             chosen = {key_of(INSTANCES[label], m) for label in labels for m in options.methods}
-            forget(suite, COLUMNS, lambda row: key(row) in chosen)
+            suite.forget(lambda row: suite.key_of(row) in chosen)
         if "jobs" in options.parts:
-            forget(jobs, JOBS_COLUMNS, lambda row: f"{row['instance']} {row['sense']}" in labels)
+            jobs.forget(lambda row: f"{row['instance']} {row['sense']}" in labels)
         if "startup" in options.parts:
-            startup.unlink(missing_ok=True)
+            startup.path.unlink(missing_ok=True)
     if not options.report:
         if "suite" in options.parts:
             wrong += run_suite(suite, options)
@@ -364,11 +329,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             wrong += run_jobs(jobs, suite, options)
         if "startup" in options.parts:
             wrong += run_startup(startup)
-    if suite.exists():
+    if suite.path.exists():
         from exact_report import disagreements, read, report  # not in the children: slow to load
 
-        print(report(suite, jobs, startup))
-        wrong += disagreements(read(suite))
+        print(report(suite.path, jobs.path, startup.path))
+        wrong += disagreements(read(suite.path))
     if wrong:
         raise SystemExit("\n".join(wrong))
 

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from machine import versions
-from problems import Array, bodyfat, boston, mpg
-from sklearn.datasets import load_diabetes, make_friedman1
+from problems import Array, bodyfat, boston, diabetes, mpg, pima
+from sklearn.datasets import make_friedman1
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
-
-import treeopt
 
 CACHE = Path(__file__).resolve().parent / "cache"
 FITTED_BY = ("numpy", "scikit-learn", "xgboost", "lightgbm")
@@ -45,16 +43,6 @@ class Instance:
 
 
 # Data --------------------------------------------------------------------------------------------
-
-
-def diabetes() -> tuple[Array, Array]:
-    """The 442 patients of scikit-learn's diabetes data, in their own units."""
-    return load_diabetes(return_X_y=True, scaled=False)
-
-
-def pima() -> tuple[Array, Array]:
-    data = treeopt.datasets.load("pima_diabetes")
-    return data.X, data.y
 
 
 def friedman(p: int = 10, rows: int = 5_000) -> Data:

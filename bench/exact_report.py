@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from black_box_report import table
 from exact_instances import INSTANCES, SWEEPS, UNLIMITED
 from exact_peers import ABSTAINS, METHODS, OPTIMAL
+from text import table
 
 OWN = "treeopt"
 VERITAS = [name for name in METHODS if name.startswith("Veritas")]

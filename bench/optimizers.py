@@ -9,6 +9,7 @@ To add a method, write a function and register it.
 
 from __future__ import annotations
 
+import io
 import time
 import warnings
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from problems import Array, Problem
 
 SEEDS = 20
 SLOW_SEEDS = 3  # for methods that need several milliseconds per evaluation
+SCIPY = ("scipy",)
+GLOBAL, LOCAL = (f"locally_biased={x}, tolerances 0" for x in (False, True))
 
 
 class Spent(Exception):
@@ -29,9 +32,11 @@ class Spent(Exception):
 
 
 class Counter:
-    """The function of a problem on the unit cube, with a budget; remembers values and CPU times."""
+    """The function of a problem on the unit cube, with a budget; remembers values and times."""
 
-    def __init__(self, problem: Problem, budget: int) -> None:
+    def __init__(
+        self, problem: Problem, budget: int, clock: Callable[[], float] = time.process_time
+    ) -> None:
         self.problem = problem
         self.p = problem.p
         self.budget = budget
@@ -40,14 +45,15 @@ class Counter:
         self.times = np.empty(budget)
         self._low = problem.bounds[:, 0]
         self._width = problem.bounds[:, 1] - problem.bounds[:, 0]
-        self._start = time.process_time()
+        self._clock = clock
+        self._start = clock()
 
     def one(self, u: Array, *_: Any) -> float:
         """Return the value of one point."""
         value = float(self.problem.fun((self._low + self._width * u)[None])[0])
         n = self.nfev
         self.values[n] = value
-        self.times[n] = time.process_time() - self._start
+        self.times[n] = self._clock() - self._start
         self.nfev = n + 1
         if self.nfev == self.budget:
             raise Spent
@@ -63,16 +69,18 @@ class Counter:
         return values
 
     def record(self, values: Array) -> None:
-        """Remember evaluations, in order."""
-        if self.nfev + len(values) > self.budget:
-            raise ValueError(f"{self.nfev + len(values)} evaluations of {self.budget}")
-        rows = slice(self.nfev, self.nfev + len(values))
-        self.values[rows] = values
-        self.times[rows] = time.process_time() - self._start
-        self.nfev = rows.stop
+        """Remember evaluations, in order; their times are spread evenly since the last one."""
+        n, size = self.nfev, len(values)
+        if n + size > self.budget:
+            raise ValueError(f"{n + size} evaluations of {self.budget}")
+        self.values[n : n + size] = values
+        before = self.times[n - 1] if n else 0.0
+        now = self._clock() - self._start
+        self.times[n : n + size] = np.linspace(before, now, size + 1)[1:]
+        self.nfev = n + size
 
     def after(self, budget: int) -> tuple[float, int, float]:
-        """Return the least of the first values, their number, and the CPU seconds they took."""
+        """Return the least of the first values, their number, and the seconds they took."""
         n = min(budget, self.nfev)
         return float(self.values[:n].min()), n, float(self.times[n - 1])
 
@@ -82,13 +90,17 @@ class Optimizer:
     """A method: ``function(counter, seed)`` minimises until `Spent` is raised, or returns before.
 
     Where the behaviour depends on the budget (``per_budget``), every budget is a run of its own;
-    else the longest run answers for all.
+    else the longest run answers for all. A method with an ``own_end`` is not started again when it
+    stops, and not compared at equal budgets. ``settings`` and ``packages`` say how it was run.
     """
 
     name: str
     function: Callable[[Counter, int], None]
+    settings: str = "defaults"
+    packages: tuple[str, ...] = ()
     deterministic: bool = False
     per_budget: bool = False
+    own_end: bool = False
     max_budget: int | None = None
     max_seeds: int = SEEDS
 
@@ -102,13 +114,19 @@ class Optimizer:
             return [(b,) for b in allowed]
         return [allowed] if allowed else []
 
-    def minimise(self, problem: Problem, budget: int, seed: int) -> Counter:
-        f = Counter(problem, budget)
+    def minimise(
+        self,
+        problem: Problem,
+        budget: int,
+        seed: int,
+        clock: Callable[[], float] = time.process_time,
+    ) -> Counter:
+        f = Counter(problem, budget, clock)
         try:
             for restart in count():
                 before = f.nfev
                 self.function(f, seed + 1000 * restart)
-                if self.deterministic or f.nfev in (before, budget):
+                if self.deterministic or self.own_end or f.nfev in (before, budget):
                     break
         except Spent:
             pass
@@ -131,51 +149,55 @@ def register(name: str, **options: Any) -> Callable[[Any], Any]:
 
 
 def stepdirect(f: Counter, seed: int, settings: Any, uniform: bool = False) -> None:
-    """On a model the compiled loop, which takes its importances as weights, else the function."""
+    """On a compiled model without calls of Python; a model's importances are the weights."""
     import treeopt
 
-    ensemble = f.problem.ensemble
+    problem = f.problem
     result = treeopt.stepdirect(
-        f.problem.fun if ensemble is None else ensemble,
-        f.problem.bounds,
+        problem.ensemble if problem.compiled else lambda x: problem.fun(x[None])[0],
+        problem.bounds,
         max_evals=f.budget,
-        weights=np.ones(f.p) if uniform else None,
+        weights=np.ones(f.p) if uniform else problem.weights,
         settings=settings,
         rng=seed,
-        **({"vectorized": True} if ensemble is None else {}),
     )
     f.record(result.values)
 
 
-@register("treeopt default", per_budget=True)
+@register("treeopt default", settings="StepDirectSettings()", per_budget=True)
 def treeopt_default(f: Counter, seed: int) -> None:
     from treeopt import StepDirectSettings
 
     stepdirect(f, seed, StepDirectSettings())
 
 
-@register("treeopt default, no weights", per_budget=True)
+@register("treeopt default, no weights", settings="uniform weights", per_budget=True)
 def treeopt_uniform(f: Counter, seed: int) -> None:
     from treeopt import StepDirectSettings
 
     stepdirect(f, seed, StepDirectSettings(), uniform=True)
 
 
-@register("StepDIRECT (treeopt, paper)", per_budget=True)
+@register("StepDIRECT (treeopt, paper)", settings="paper()", per_budget=True)
 def treeopt_paper(f: Counter, seed: int) -> None:
     from treeopt import StepDirectSettings
 
     stepdirect(f, seed, StepDirectSettings.paper())
 
 
-@register("StepDIRECT-0 (treeopt, paper)", deterministic=True, per_budget=True)
+@register(
+    "StepDIRECT-0 (treeopt, paper)",
+    settings="paper(local_search=None)",
+    deterministic=True,
+    per_budget=True,
+)
 def treeopt_paper_0(f: Counter, seed: int) -> None:
     from treeopt import StepDirectSettings
 
     stepdirect(f, seed, StepDirectSettings.paper(local_search=None))
 
 
-@register("DIRECT (treeopt)", deterministic=True, per_budget=True)
+@register("DIRECT (treeopt)", settings="direct()", deterministic=True, per_budget=True)
 def treeopt_direct(f: Counter, seed: int) -> None:
     from treeopt import StepDirectSettings
 
@@ -200,12 +222,12 @@ def scipy_direct(f: Counter, locally_biased: bool) -> None:
     direct(f.one, [(0, 1)] * f.p, locally_biased=locally_biased, **limits)
 
 
-@register("scipy DIRECT", deterministic=True)
+@register("scipy DIRECT", settings=GLOBAL, packages=SCIPY, deterministic=True)
 def scipy_direct_global(f: Counter, seed: int) -> None:
     scipy_direct(f, locally_biased=False)
 
 
-@register("scipy DIRECT_L", deterministic=True)
+@register("scipy DIRECT_L", settings=LOCAL, packages=SCIPY, deterministic=True)
 def scipy_direct_local(f: Counter, seed: int) -> None:
     scipy_direct(f, locally_biased=True)
 
@@ -222,12 +244,12 @@ def run_nlopt(f: Counter, seed: int, algorithm: str) -> None:
     optimizer.optimize(np.full(f.p, 0.5))
 
 
-@register("nlopt GN_DIRECT", deterministic=True)
+@register("nlopt GN_DIRECT", packages=("nlopt",), deterministic=True)
 def nlopt_direct(f: Counter, seed: int) -> None:
     run_nlopt(f, seed, "GN_DIRECT")
 
 
-@register("nlopt GN_DIRECT_L", deterministic=True)
+@register("nlopt GN_DIRECT_L", packages=("nlopt",), deterministic=True)
 def nlopt_direct_l(f: Counter, seed: int) -> None:
     run_nlopt(f, seed, "GN_DIRECT_L")
 
@@ -248,7 +270,7 @@ def one_plus_one(f: Counter, seed: int) -> None:
                 x, best = y, value
 
 
-@register("differential evolution (scipy)")
+@register("differential evolution (scipy)", settings="polish=False, deferred", packages=SCIPY)
 def differential_evolution(f: Counter, seed: int) -> None:
     """Without the final polish by gradients, which are zero here."""
     from scipy.optimize import differential_evolution
@@ -257,10 +279,19 @@ def differential_evolution(f: Counter, seed: int) -> None:
     differential_evolution(lambda X: f.many(X.T), [(0, 1)] * f.p, rng=seed, **options)
 
 
-@register("PSO (pyswarms)")
+@register("DE (scipy)", packages=SCIPY, own_end=True)
+def differential_evolution_defaults(f: Counter, seed: int) -> None:
+    """As it comes, point by point, until it sees no progress."""
+    from scipy.optimize import differential_evolution
+
+    differential_evolution(f.one, [(0, 1)] * f.p, rng=seed)
+
+
+@register("PSO (pyswarms)", settings="20 particles, c1=0.5, c2=0.3, w=0.9", packages=("pyswarms",))
 def pso(f: Counter, seed: int) -> None:
+    """With the coefficients of its documentation's first example; it has no defaults."""
     np.random.seed(seed)  # noqa: NPY002 (its only source of randomness)
-    options = {"w": 0.5, "c1": 0.3, "c2": 0.9}
+    options = {"c1": 0.5, "c2": 0.3, "w": 0.9}
     with mock.patch("logging.config.dictConfig"):  # else a log file in the current directory
         from pyswarms.single import GlobalBestPSO
 
@@ -268,24 +299,24 @@ def pso(f: Counter, seed: int) -> None:
     swarm.optimize(f.many, f.budget // 20 + 1, verbose=False)
 
 
-@register("nlopt CRS2")
+@register("nlopt CRS2", packages=("nlopt",))
 def nlopt_crs2(f: Counter, seed: int) -> None:
     run_nlopt(f, seed, "GN_CRS2_LM")
 
 
-@register("nlopt ESCH")
+@register("nlopt ESCH", packages=("nlopt",))
 def nlopt_esch(f: Counter, seed: int) -> None:
     run_nlopt(f, seed, "GN_ESCH")
 
 
-@register("dual annealing (scipy)")
+@register("dual annealing (scipy)", packages=SCIPY)
 def dual_annealing(f: Counter, seed: int) -> None:
     from scipy.optimize import dual_annealing
 
     dual_annealing(f.one, [(0, 1)] * f.p, rng=seed)
 
 
-@register("CMA-ES (cma)")
+@register("CMA-ES (cma)", settings="sigma 0.3, restarts with IPOP", packages=("cma",))
 def cma_es(f: Counter, seed: int) -> None:
     """From the middle; restarts from random points, each with twice the population (IPOP)."""
     import cma
@@ -316,13 +347,13 @@ def run_nevergrad(f: Counter, seed: int, name: str) -> None:
             optimizer.tell(candidate, f.one(candidate.value))
 
 
-@register("TwoPointsDE (nevergrad)", max_seeds=SLOW_SEEDS)
+@register("TwoPointsDE (nevergrad)", packages=("nevergrad",), max_seeds=SLOW_SEEDS)
 def two_points_de(f: Counter, seed: int) -> None:
     """Its code does not look at the budget."""
     run_nevergrad(f, seed, "TwoPointsDE")
 
 
-@register("TPE (optuna)", max_budget=500, max_seeds=SLOW_SEEDS)
+@register("TPE (optuna)", packages=("optuna",), max_budget=500, max_seeds=SLOW_SEEDS)
 def tpe(f: Counter, seed: int) -> None:
     import optuna
 
@@ -334,6 +365,21 @@ def tpe(f: Counter, seed: int) -> None:
         study.tell(trial, f.one(point))
 
 
-@register("NGOpt (nevergrad)", per_budget=True, max_seeds=SLOW_SEEDS)
+@register("NGOpt (nevergrad)", packages=("nevergrad",), per_budget=True, max_seeds=SLOW_SEEDS)
 def ngopt(f: Counter, seed: int) -> None:
     run_nevergrad(f, seed, "NGOpt")
+
+
+@register("RBFOpt", packages=("rbfopt", "casadi"), max_budget=300, max_seeds=5)
+def rbfopt(f: Counter, seed: int) -> None:
+    """Ends by its evaluations alone: its limits of iterations and cycles are out of reach."""
+    from rbfopt import RbfoptAlgorithm, RbfoptSettings, RbfoptUserBlackBox
+    from rbfopt_ipopt import solvers
+
+    box = RbfoptUserBlackBox(f.p, np.zeros(f.p), np.ones(f.p), np.full(f.p, "R"), f.one)
+    limits = {"max_iterations": 100 * f.budget, "max_cycles": 100 * f.budget}
+    settings = RbfoptSettings(max_evaluations=f.budget, rand_seed=seed, **limits)
+    with solvers():
+        algorithm = RbfoptAlgorithm(settings, box)
+        algorithm.set_output_stream(io.StringIO())
+        algorithm.optimize()

@@ -1,22 +1,32 @@
-"""The problems of the black-box benchmarks: one line each in `PROBLEMS`.
+"""The problems of the black-box benchmarks: one line each in `PROBLEMS`, `PAPER` or `UNSEEN`.
 
-A problem is a function of a box, to be minimised. Models are fitted with ``random_state=0``, and
-their box is the range of each feature in the data. To add a problem, write a function that
-returns a `Problem` and register it.
+A problem is a function of a box, to be minimised. For a model, the box is the range of each feature
+in its data. To add a problem, write a function that returns a `Problem` and register it.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits, make_friedman1
+from sklearn.datasets import (
+    fetch_california_housing,
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_wine,
+    make_friedman1,
+    make_friedman2,
+    make_friedman3,
+    make_regression,
+)
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
@@ -31,14 +41,17 @@ HERE = Path(__file__).resolve().parent
 class Problem:
     """A function to be minimised over a box.
 
-    ``fun`` takes a matrix of points and returns their values. ``ensemble`` is the compiled model,
-    where the function is one.
+    ``fun`` takes a matrix of points and returns their values. Where it is the prediction of a
+    ``model``, ``ensemble`` is its compiled form. ``compiled`` tells which of the two ``fun`` asks,
+    and whether treeopt's own search may run without a call of ``fun`` per point.
     """
 
     name: str
     bounds: Array
     fun: Callable[[Array], Array]
+    model: Any = None
     ensemble: treeopt.Ensemble | None = None
+    compiled: bool = False
 
     @property
     def p(self) -> int:
@@ -50,24 +63,34 @@ class Problem:
         """Importances of the features, uniform where the function is no model."""
         return np.full(self.p, 1 / self.p) if self.ensemble is None else self.ensemble.importances
 
+    def by_predict(self) -> Problem:
+        """Return the same problem, evaluated by the model's own ``predict``."""
+        return replace(self, fun=self.model.predict, compiled=False)
+
+    def check(self, rows: int = 1000) -> None:
+        """Raise an error unless both forms of a model agree to the last bit."""
+        X = np.random.default_rng(0).uniform(*self.bounds.T, size=(rows, self.p))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            own = self.model.predict(X)
+        if not np.array_equal(self.fun(X), own):
+            raise AssertionError(f"{self.name}: the compiled function differs from the model")
+
 
 # Tree ensembles ----------------------------------------------------------------------------------
 
 
-def boston() -> tuple[Array, Array]:
-    data = treeopt.datasets.load("boston")
+def shipped(name: str) -> tuple[Array, Array]:
+    data = treeopt.datasets.load(name)
     return data.X, data.y
+
+
+boston, bodyfat, pima = (partial(shipped, name) for name in ("boston", "bodyfat", "pima_diabetes"))
 
 
 def diabetes() -> tuple[Array, Array]:
-    """The 442 patients of scikit-learn's diabetes data."""
-    data = treeopt.datasets.load("sk_diabetes")
-    return data.X, data.y
-
-
-def bodyfat() -> tuple[Array, Array]:
-    data = treeopt.datasets.load("bodyfat")
-    return data.X, data.y
+    """The 442 patients of scikit-learn's diabetes data, in their own units."""
+    return load_diabetes(return_X_y=True, scaled=False)
 
 
 def mpg() -> tuple[Array, Array]:
@@ -97,20 +120,20 @@ def friedman1(n_features: int) -> tuple[Array, Array]:
     return make_friedman1(500, n_features, noise=1.0, random_state=0)
 
 
-def forest() -> Any:
-    return RandomForestRegressor(n_estimators=100, random_state=0, n_jobs=1)
+def forest(seed: int = 0) -> Any:
+    return RandomForestRegressor(n_estimators=100, random_state=seed, n_jobs=1)
 
 
-def xgboost() -> Any:
+def xgboost(seed: int = 0, **options: Any) -> Any:
     from xgboost import XGBRegressor
 
-    return XGBRegressor(n_estimators=100, max_depth=4, random_state=0, n_jobs=1)
+    return XGBRegressor(**{"n_estimators": 100, "random_state": seed, "n_jobs": 1} | options)
 
 
-def lightgbm() -> Any:
+def lightgbm(seed: int = 0) -> Any:
     from lightgbm import LGBMRegressor
 
-    return LGBMRegressor(n_estimators=100, num_leaves=31, random_state=0, n_jobs=1, verbose=-1)
+    return LGBMRegressor(n_estimators=100, num_leaves=31, random_state=seed, n_jobs=1, verbose=-1)
 
 
 def of_model(
@@ -118,13 +141,14 @@ def of_model(
 ) -> Problem:
     """The prediction of a fitted model over the range of its data."""
     X, y = data()
-    ensemble = treeopt.from_model(estimator().fit(X, y))
+    model = estimator().fit(X, y)
+    ensemble = treeopt.from_model(model)
     bounds = np.column_stack([X.min(axis=0), X.max(axis=0)])
 
     def fun(points: Array) -> Array:
         return ensemble.predict(points).astype(np.float64)
 
-    return Problem(name, bounds, fun, ensemble)
+    return Problem(name, bounds, fun, model, ensemble, compiled=True)
 
 
 # Classical functions made stepwise ---------------------------------------------------------------
@@ -207,13 +231,17 @@ def _svm_errors(bounds: Array) -> Array:
     return np.array(Parallel(n_jobs=-1)(jobs)).reshape(GRID, GRID)
 
 
+# Registries --------------------------------------------------------------------------------------
+
+shallow = partial(xgboost, max_depth=4)
+
 PROBLEMS: dict[str, Callable[[str], Problem]] = {
     "boston": partial(of_model, data=boston, estimator=forest),
     "diabetes": partial(of_model, data=diabetes, estimator=forest),
     "mpg": partial(of_model, data=mpg, estimator=forest),
     "bodyfat": partial(of_model, data=bodyfat, estimator=forest),
-    "boston XGBoost": partial(of_model, data=boston, estimator=xgboost),
-    "diabetes XGBoost": partial(of_model, data=diabetes, estimator=xgboost),
+    "boston XGBoost": partial(of_model, data=boston, estimator=shallow),
+    "diabetes XGBoost": partial(of_model, data=diabetes, estimator=shallow),
     "boston LightGBM": partial(of_model, data=boston, estimator=lightgbm),
     "diabetes LightGBM": partial(of_model, data=diabetes, estimator=lightgbm),
     "friedman1-10": partial(of_model, data=partial(friedman1, 10), estimator=forest),
@@ -224,9 +252,78 @@ PROBLEMS: dict[str, Callable[[str], Problem]] = {
     "rastrigin": partial(quantised, smooth=rastrigin, low=-5.12, high=5.12, shifted=True),
     "svm digits": svm_digits,
 }
-"""Every problem by its name."""
+"""The problems of ``black_box.py``, by name."""
+
+PAPER: dict[str, Callable[[str], Problem]] = {
+    "boston": PROBLEMS["boston"],
+    "diabetes (Pima)": partial(of_model, data=pima, estimator=forest),
+    "diabetes (sklearn)": PROBLEMS["diabetes"],
+    "mpg": PROBLEMS["mpg"],
+    "bodyfat": PROBLEMS["bodyfat"],
+}
+"""The forests of the paper's Table 2."""
 
 
+def sampled(load: Callable[..., Any], seed: int) -> tuple[Array, Array]:
+    """Four fifths of the rows, at most 2,000, drawn by the seed; a class is taken as a number."""
+    X, y = load(return_X_y=True)
+    chosen = np.random.default_rng(seed).permutation(len(y))[: min(len(y) * 4 // 5, 2_000)]
+    return X[chosen], y[chosen].astype(np.float64)
+
+
+def generated(make: Callable[..., Any], seed: int, **options: Any) -> tuple[Array, Array]:
+    return make(500, noise=1.0, random_state=seed, **options)
+
+
+UNSEEN_DATA: dict[str, Callable[[int], tuple[Array, Array]]] = {
+    "friedman2": partial(generated, make_friedman2),
+    "friedman3": partial(generated, make_friedman3),
+    "regression-15": partial(generated, make_regression, n_features=15),
+    "regression-25": partial(generated, make_regression, n_features=25),
+    "wine": partial(sampled, load_wine),
+    "breast cancer": partial(sampled, load_breast_cancer),
+    "digits": partial(sampled, load_digits),
+    "california": partial(sampled, fetch_california_housing),
+}
+"""Data on which no choice was made, by name; the number is the seed of the rows."""
+
+UNSEEN_MODELS = {"forest": forest, "XGBoost": xgboost, "LightGBM": lightgbm}
+"""Models with the defaults of their libraries."""
+
+UNSEEN_SEEDS = 3
+
+UNSEEN: dict[str, Callable[[str], Problem]] = {
+    f"{data} {model} {seed}": partial(
+        of_model,
+        data=partial(UNSEEN_DATA[data], seed),
+        estimator=partial(UNSEEN_MODELS[model], seed),
+    )
+    for data in UNSEEN_DATA
+    for model in UNSEEN_MODELS
+    for seed in range(UNSEEN_SEEDS)
+}
+"""The problems of ``unseen.py``, by name."""
+
+ABLATION: dict[str, Callable[[str], Problem]] = {
+    f"{name} {seed}": partial(of_model, data=data, estimator=partial(forest, seed))
+    for name, data in {
+        "boston": boston,
+        "diabetes": diabetes,
+        "mpg": mpg,
+        "bodyfat": bodyfat,
+        "friedman1-10": partial(friedman1, 10),
+        "friedman1-30": partial(friedman1, 30),
+        "pima glucose": glucose,
+    }.items()
+    for seed in range(1, 6)
+}
+"""The forests of ``ablation.py``; none of them is one on which choices were made (seed 0)."""
+
+
+@cache
 def load(name: str) -> Problem:
-    """Return a problem by its name."""
-    return PROBLEMS[name](name)
+    """Return a problem by its name; a model is checked against its compiled form."""
+    problem = (PROBLEMS | PAPER | UNSEEN | ABLATION)[name](name)
+    if problem.model is not None:
+        problem.check()
+    return problem
