@@ -1,0 +1,265 @@
+"""What each idea of StepDIRECT and of treeopt's default is worth: ``python bench/ablation.py``.
+
+The paper's three ideas, local variability σ, importance weights and local search, are switched on
+and off in all eight combinations. Of what the default adds to the paper, one choice at a time is
+undone: by a setting where there is one, else by an edit of the source, which runs in a copy of the
+package. Every variant minimises 35 forests (seven data sets, five forests each, none of them one on
+which a choice was made) with 500 and 2,000 evaluations and five seeds. What counts is the regret: 0
+is the proven optimum, 1 the mean of random search with as many evaluations.
+
+Finished rows are appended to ``bench/results/ablation.csv``, and a run that was interrupted goes on
+where it stopped. Then ``ablation.md`` and ``ablation.png`` are made; ``--report`` makes only these.
+It takes about 25 minutes, most of it compiling the edited copies; with ``--quick``, which has two
+forests and no edits, and names with ``ablation_quick``, half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from machine import machine, versions
+from optimizers import OPTIMIZERS, Optimizer, stepdirect
+from problems import ABLATION, load
+from rows import Row, Rows, complete
+
+import treeopt
+
+KEY = ("problem", "variant", "budget", "seed")
+COLUMNS = (*KEY, "value", "bound", "settings", "versions", "machine", "date")
+PACKAGES = ("numpy", "numba", "scikit-learn")
+BUDGETS = (500, 2_000)
+SEEDS = 5
+QUICK = ("boston 1", "bodyfat 1")
+OPTIMUM, RANDOM = "proven optimum", "random search"
+PROOF_LIMIT = 60.0  # seconds
+
+S = treeopt.StepDirectSettings
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Settings, perhaps uniform weights instead of importances, and perhaps an edited line.
+
+    ``edit`` is a line of ``treeopt/stepdirect/refinement.py`` and what stands there instead.
+    """
+
+    settings: treeopt.StepDirectSettings = S()  # noqa: RUF009 (it is frozen)
+    uniform: bool = False
+    edit: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        text = repr(self.settings) + (", uniform weights" if self.uniform else "")
+        return text if self.edit is None else f"{text}, {self.edit[1].strip()}"
+
+
+PAPER_IDEAS = ("σ", "weights", "local search")
+PAPER_BASE, DEFAULT_BASE = "StepDIRECT", "default"
+
+
+def combination(sigma: bool, weights: bool, local_search: bool) -> Variant:
+    changes: dict[str, Any] = {} if sigma else {"neighbourhood": None}
+    changes |= {} if local_search else {"local_search": None}
+    return Variant(S.paper(**changes), uniform=not weights)
+
+
+def combination_name(*has: bool) -> str:
+    without = [idea for idea, on in zip(PAPER_IDEAS, has, strict=True) if not on]
+    return PAPER_BASE + (f" without {', '.join(without)}" if without else "")
+
+
+PAPER: dict[str, Variant] = {
+    combination_name(*has): combination(*has) for has in product((True, False), repeat=3)
+} | {"DIRECT": Variant(S.direct())}
+"""The paper's algorithm and its ideas, one, two or all three left out."""
+
+UNDO: dict[str, Variant] = {
+    DEFAULT_BASE: Variant(),
+    "no walk, the partition alone": Variant(S(refine=0.0)),
+    "half of the evaluations for the walk": Variant(S(refine=0.5)),
+    "no partition, the walk alone": Variant(S(refine=0.9999)),
+    "with σ": Variant(S(neighbourhood=2.0)),
+    "all ties selected": Variant(S(ties="all")),
+    "with the paper's local search": Variant(S(local_search="coordinates")),
+    "weights without a floor": Variant(S(weight_floor=0.0)),
+    "no weights": Variant(uniform=True),
+    "no shifts, jumps alone": Variant(S(shift=0.0)),
+    "no jumps, shifts alone": Variant(S(shift=1.0)),
+    "shifts down to a tenth only": Variant(S(decades=1.0)),
+    "shifts down to 10⁻⁵": Variant(S(decades=5.0)),
+    "no kicks": Variant(S(patience=10**6)),
+    "kicks four times as early": Variant(S(patience=5)),
+    "excursions cut short": Variant(S(excursion=1)),
+    "jumps to random places": Variant(
+        edit=(
+            "    state.golden[axis] = (state.golden[axis] + GOLDEN) % 1.0\n",
+            "    state.golden[axis] = uniform(random)\n",
+        )
+    ),
+    "axes at random, not in sweeps": Variant(
+        edit=("axis = state.sweep[count[DEALT]]\n", "axis = below(p, random)\n")
+    ),
+    "no preferred axes at first": Variant(edit=("PREFERRED = 0.7\n", "PREFERRED = 0.0\n")),
+    "no second step after a success": Variant(
+        edit=("        elif count[AGAIN] != NONE and go_on(x, state):\n", "        elif False:\n")
+    ),
+    "ties are not kept": Variant(
+        edit=("            if sample[s].f == sample[count[AT]].f:\n", "            if False:\n")
+    ),
+    "shifts of all coordinates": Variant(
+        edit=("        if uniform(random) < 0.5 or i == surely:\n", "        if True:\n")
+    ),
+    "kicks of all coordinates": Variant(
+        edit=("    share = uniform(random)\n", "    share = 1.0\n")
+    ),
+}
+"""Treeopt's default, and each of its choices undone."""
+
+VARIANTS = PAPER | UNDO
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """All seeds of a variant on one forest; with an edit, on all forests, in a copy of its own."""
+
+    variant: str
+    problems: tuple[str, ...]
+    seeds: int
+
+    def __str__(self) -> str:
+        return f"{self.variant}, {', '.join(self.problems[:1])}{', ...' * (len(self.problems) > 1)}"
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        if self.variant == OPTIMUM:
+            return [(problem, OPTIMUM, 0, 0) for problem in self.problems]
+        return list(product(self.problems, [self.variant], BUDGETS, range(self.seeds)))
+
+    def run(self) -> list[Row]:
+        if self.variant == OPTIMUM:
+            found = [self.prove(problem) for problem in self.problems]
+        elif self.variant == RANDOM:
+            found = self.minimise(OPTIMIZERS[RANDOM])
+        elif VARIANTS[self.variant].edit is None:
+            found = self.minimise(optimizer(self.variant))
+        else:
+            found = self.in_a_copy()
+        about = {"versions": versions(PACKAGES), "machine": machine()}
+        about |= {"settings": str(VARIANTS.get(self.variant, "defaults"))}
+        about["date"] = datetime.date.today().isoformat()
+        keys = (dict(zip(KEY, key, strict=True)) for key in self.expected())
+        return [key | row | about for key, row in zip(keys, found, strict=True)]
+
+    def minimise(self, method: Optimizer) -> list[Row]:
+        return [
+            {"value": method.minimise(load(problem), budget, seed).after(budget)[0]}
+            for problem, _, budget, seed in self.expected()
+        ]
+
+    def prove(self, problem: str) -> Row:
+        p = load(problem)
+        found = treeopt.minimize(p.ensemble, p.bounds, time_limit=PROOF_LIMIT)
+        return {"value": found.fun, "bound": found.bound}
+
+    def in_a_copy(self) -> list[Row]:
+        """Edit a copy of the package and run this script with it."""
+        with tempfile.TemporaryDirectory() as folder:
+            make_copy(Path(folder), VARIANTS[self.variant].edit)
+            command = [sys.executable, __file__, "--worker", self.variant]
+            command += ["--seeds", str(self.seeds), "--problems", *self.problems]
+            path = os.pathsep.join([folder, str(HERE)])
+            env = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": f"{folder}/cache"}
+            done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout)
+
+
+def optimizer(variant: str) -> Optimizer:
+    v = VARIANTS[variant]
+    return Optimizer(variant, lambda f, seed: stepdirect(f, seed, v.settings, v.uniform))
+
+
+def make_copy(folder: Path, edit: tuple[str, str] | None) -> None:
+    """Copy the package and its data, and change one line."""
+    package = Path(treeopt.__file__).parent
+    shutil.copytree(package, folder / "treeopt", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package.parent / "data", folder / "data")
+    path = folder / "treeopt" / "stepdirect" / "refinement.py"
+    path.write_text(edited(path.read_text(encoding="utf-8"), edit), encoding="utf-8")
+
+
+def edited(source: str, edit: tuple[str, str] | None) -> str:
+    """Return the source with a line changed, which must be there exactly once."""
+    if edit is None:
+        return source
+    if source.count(edit[0]) != 1:
+        raise ValueError(f"{edit[0].strip()!r} stands {source.count(edit[0])} times in the source")
+    return source.replace(*edit)
+
+
+def work(options: argparse.Namespace) -> None:
+    """Print the values of a variant whose edit is in the package that was imported."""
+    run = Run(options.worker, tuple(options.problems), options.seeds)
+    print(json.dumps(run.minimise(optimizer(options.worker))))
+
+
+def runs(options: argparse.Namespace) -> list[Run]:
+    """Return the runs, those that are compiled apart last."""
+    plain = [n for n, v in VARIANTS.items() if v.edit is None]
+    found = [
+        Run(name, (problem,), options.seeds)
+        for name in (OPTIMUM, RANDOM, *plain)
+        for problem in options.problems
+    ]
+    if not options.quick:
+        edits = [n for n, v in VARIANTS.items() if v.edit is not None]
+        found += [Run(name, tuple(options.problems), options.seeds) for name in edits]
+    return found
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two forests, no edits")
+    parser.add_argument("--problems", nargs="+", choices=ABLATION, metavar="PROBLEM")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--redo", action="store_true", help="forget all rows first")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--worker", choices=VARIANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    options = parser.parse_args(arguments)
+    options.problems = options.problems or list(QUICK if options.quick else ABLATION)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    if options.worker:
+        work(options)
+        return
+    from ablation_report import report  # not in the workers: slow to load
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    stem = "ablation_quick" if options.quick else "ablation"
+    rows = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
+    if not options.report:
+        if options.redo:
+            rows.forget(lambda row: True)
+        complete(runs(options), rows)
+    print(report(rows.path))
+
+
+if __name__ == "__main__":
+    main()

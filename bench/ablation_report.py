@@ -1,0 +1,200 @@
+"""From the rows of ``ablation.py`` to what each idea is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice, product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from ablation import (
+    DEFAULT_BASE,
+    OPTIMUM,
+    PAPER,
+    PAPER_BASE,
+    PAPER_IDEAS,
+    RANDOM,
+    UNDO,
+    combination_name,
+)
+from text import table
+
+DRAWS = 10_000  # of the bootstrap
+
+Frame = pd.DataFrame
+
+
+def read(path: Path) -> dict[int, Frame]:
+    """Return, by budget, the mean regret of every variant (across) on every forest (down)."""
+    data = pd.read_csv(path).dropna(subset="date")
+    data = data.drop_duplicates(["problem", "variant", "budget", "seed"], keep="last")
+    optimum = data[data["variant"] == OPTIMUM].set_index("problem")["value"]
+    found = {}
+    for budget, part in data[data["variant"] != OPTIMUM].groupby("budget"):
+        mean = part.pivot_table("value", "problem", "variant", "mean", sort=False)
+        regret = mean.sub(optimum, axis=0)
+        found[budget] = regret.div(regret[RANDOM], axis=0).where(regret[RANDOM] > 0, 0.0)
+    return found
+
+
+def unproven(path: Path) -> list[str]:
+    """Return the forests whose optimum is not proven, the rounding of sums aside."""
+    data = pd.read_csv(path)
+    data = data[data["variant"] == OPTIMUM]
+    gap = (data["value"] - data["bound"]).abs()
+    return list(data["problem"][gap > 1e-9 * data["value"].abs()])
+
+
+def data_set(problem: str) -> str:
+    return problem.rsplit(" ", 1)[0]
+
+
+def change(regret: Frame, variant: str, base: str) -> tuple[float, float, float]:
+    """Return the mean change of the regret, and ends that hold it in 95 % of bootstrap samples.
+
+    The bootstrap draws forests within each data set; with one of each there are no ends.
+    """
+    difference = regret[variant] - regret[base]
+    rng = np.random.default_rng(0)
+    draws = np.zeros(DRAWS)
+    groups = [part.to_numpy() for _, part in difference.groupby(data_set)]
+    for part in groups:
+        draws += part[rng.integers(part.size, size=(DRAWS, part.size))].mean(axis=1)
+    low, high = np.quantile(draws / len(groups), [0.025, 0.975])
+    if min(part.size for part in groups) < 2:
+        low = high = np.nan
+    return float(np.mean([part.mean() for part in groups])), float(low), float(high)
+
+
+def effects(regrets: dict[int, Frame]) -> list[str]:
+    """What each of the paper's ideas changes, on average over the four settings of the others."""
+    rows = []
+    for idea in PAPER_IDEAS:
+        rows.append([idea])
+        with_it = [has for has in product((True, False), repeat=3) if has[PAPER_IDEAS.index(idea)]]
+        for regret in regrets.values():
+            on, off = [], []
+            for has in with_it:
+                on.append(combination_name(*has))
+                without = (h and i != idea for h, i in zip(has, PAPER_IDEAS, strict=True))
+                off.append(combination_name(*without))
+            both = Frame({"on": regret[on].mean(axis=1), "off": regret[off].mean(axis=1)})
+            rows[-1] += shown(both, "on", "off")
+    return table(["idea", *header(regrets)], rows)
+
+
+def header(regrets: dict[int, Frame]) -> list[str]:
+    return [f"{what} {b:,}" for b in regrets for what in ("change at", "95 %,", "forests,")]
+
+
+def shown(regret: Frame, variant: str, base: str) -> list[str]:
+    """The change, bold if it is clear, its interval, and the forests: better / same / worse."""
+    mean, low, high = change(regret, variant, base)
+    difference = (regret[variant] - regret[base]).round(9)
+    counts = [int(sum(difference < 0)), int(sum(difference == 0)), int(sum(difference > 0))]
+    text = f"{mean:+.3f}"
+    if low > 0 or high < 0:
+        text = f"**{text}**"
+    ends = "–" if np.isnan(low) else f"{low:+.3f} to {high:+.3f}"
+    return [text, ends, " / ".join(map(str, counts))]
+
+
+def variant_table(regrets: dict[int, Frame], variants: Iterable[str], base: str) -> list[str]:
+    rows = []
+    for name in variants:
+        row = [name]
+        for regret in regrets.values():
+            if name not in regret:
+                break
+            row.append(f"{regret.groupby(data_set)[name].mean().mean():.3f}")
+            row += ["", "", ""] if name == base else shown(regret, name, base)
+        else:
+            rows.append(row)
+    columns = iter(header(regrets))
+    titles = [t for b in regrets for t in (f"regret at {b:,}", *islice(columns, 3))]
+    return table(["variant", *titles], rows)
+
+
+def set_table(regret: Frame) -> list[str]:
+    sets = regret.groupby(data_set, sort=False).mean()
+    rows = [[name, *(f"{r:.3f}" for r in sets[name])] for name in sets]
+    return table(["mean regret", *sets.index], rows)
+
+
+def draw(regrets: dict[int, Frame], path: Path) -> None:
+    """Change of the regret by each variant, with its interval, for each number of evaluations."""
+    from matplotlib.figure import Figure
+
+    regret = regrets[max(regrets)]
+    parts = [(PAPER, PAPER_BASE), (UNDO, DEFAULT_BASE)]
+    names = [[n for n in variants if n != base and n in regret] for variants, base in parts]
+    figure = Figure(figsize=(8.5, 0.26 * sum(map(len, names)) + 1.6), layout="constrained")
+    heights = [len(n) for n in names]
+    panels = figure.subplots(2, 1, gridspec_kw={"height_ratios": heights})
+    for panel, variants, (_, base) in zip(panels, names, parts, strict=True):
+        for k, name in enumerate(reversed(variants)):
+            for budget, up, mark in zip(regrets, (0.18, -0.18), ("o", "s"), strict=True):
+                mean, low, high = change(regrets[budget], name, base)
+                clear = low > 0 or high < 0
+                colour = "0.6" if not clear else "tab:red" if mean > 0 else "tab:green"
+                panel.plot([low, high], [k + up, k + up], "-", color=colour)
+                label = f"{budget:,} evaluations" if k == 0 else None
+                panel.plot(mean, k + up, mark, color=colour, ms=4, label=label)
+        panel.set_yticks(range(len(variants)), list(reversed(variants)), fontsize=8)
+        panel.axvline(0, color="0.3", lw=0.8)
+        panel.set_title(f"change of the regret against “{base}” (right: worse)", fontsize=9)
+        panel.set_xscale("symlog", linthresh=0.02)
+        panel.grid(alpha=0.3, axis="x")
+        panel.legend(fontsize=7)
+    figure.savefig(path, dpi=120)
+
+
+def report(path: Path) -> str:
+    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    from forest_report import versions_of
+
+    data = pd.read_csv(path)
+    regrets = read(path)
+    regret = regrets[max(regrets)]
+    plot = path.with_suffix(".png")
+    draw(regrets, plot)
+    open_proofs = unproven(path)
+    lines = [
+        "# What each idea is worth",
+        "",
+        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        "",
+        f"{len(regret)} forests of 100 trees with scikit-learn's defaults, on "
+        f"{', '.join(dict.fromkeys(map(data_set, regret.index)))}; "
+        f"{' and '.join(f'{b:,}' for b in regrets)} evaluations, {data['seed'].nunique()} seeds "
+        "each. Regret: 0 is the proven optimum"
+        + (f" (best known for {', '.join(open_proofs)})" if open_proofs else "")
+        + ", 1 the mean of random search with as many evaluations. All data sets count the same. "
+        "The interval holds the mean change in 95 % of bootstrap samples of the forests; where it "
+        "leaves out 0, the change is bold. Then the forests on which the variant is better / the "
+        "same / worse, by its mean over the seeds. Some of the data sets are ones on which choices "
+        "were made; the forests are others.",
+        "",
+        f"![Change of the regret by every variant]({plot.name})",
+        "",
+        "## The paper's three ideas",
+        "",
+        "Each on against off, over the four combinations of the other two:",
+        "",
+        *effects(regrets),
+        "All combinations, against the algorithm as published:",
+        "",
+        *variant_table(regrets, PAPER, PAPER_BASE),
+        "## What the default adds",
+        "",
+        "One choice at a time undone, against the default:",
+        "",
+        *variant_table(regrets, UNDO, DEFAULT_BASE),
+        f"## By data set, {max(regrets):,} evaluations",
+        "",
+        *set_table(regret),
+    ]
+    text = "\n".join(lines)
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    return text

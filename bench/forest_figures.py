@@ -1,0 +1,371 @@
+"""How the searches go about it, in pictures: ``python bench/forest_figures.py``.
+
+``forest_selection.png`` is the paper's figure 2 from real runs: the rectangles of DIRECT and of
+StepDIRECT by size and value, and which of them are potentially optimal. ``forest_partition.png``
+shows how a forest of two features is divided, over its true landscape. ``forest_convergence.png``
+has the best value so far of every method on the forests of ``forest_table.py``, against evaluations
+and against time, from the rows of ``forest_convergence.csv``; these are written as they come, and a
+run that was interrupted goes on where it stopped.
+
+``forest_figures.md`` holds all three. ``--report`` draws from the rows that are there. It takes
+about 20 minutes, nearly all of it RBFOpt; with ``--quick``, which has fewer problems and seeds, and
+names with ``_quick``, half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0, versions_of
+from forest_table import BUDGET, INSIDE, PACKAGES, RBFOPT, warm
+from machine import machine, versions
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from optimizers import OPTIMIZERS
+from problems import PAPER, Array, Problem, boston, forest, load, of_model
+from rows import Row, Rows, complete
+
+import treeopt
+from treeopt.stepdirect.algorithm import advance, record
+from treeopt.stepdirect.state import (
+    BEST,
+    EVALUATED,
+    ITERATION,
+    RECTANGLES,
+    SELECTED,
+    THIRD,
+    State,
+    grown,
+    new_state,
+)
+
+S = treeopt.StepDirectSettings
+DIRECT_SETTINGS, PAPER_SETTINGS = S.direct(), S.paper()
+SELECTING = {"DIRECT": DIRECT_SETTINGS, "StepDIRECT-0": S.paper(local_search=None)}
+SELECTING |= {"StepDIRECT": PAPER_SETTINGS}
+DIVIDING = {"DIRECT": DIRECT_SETTINGS, "StepDIRECT": PAPER_SETTINGS, "treeopt's default": S()}
+
+SELECTION_AT, PARTITION_AT = 1_000, 250  # evaluations
+PAIR = ("rm", "lstat")  # of boston, for the landscape
+PIXELS = 500
+
+SEEDS, SLOW_SEEDS, QUICK_SEEDS = 20, 3, 3
+QUICK_PROBLEMS = ("mpg",)
+CHECKPOINTS = np.unique(np.geomspace(1, BUDGET, 40).astype(int))
+METHODS = ("scipy DIRECT", DIRECT, STEP_0, STEP, "DE (scipy)", "PSO (pyswarms)", "RBFOpt")
+METHODS += (DEFAULT, LOCAL, AUTO)
+KEY = ("problem", "method", "seed")
+COLUMNS = (*KEY, "nfev", "seconds", "value", "bound", "versions", "machine", "date")
+
+
+# A run, step by step -----------------------------------------------------------------------------
+
+
+def iterations(problem: Problem, settings: Any, max_evals: int) -> Iterator[State]:
+    """Run a search and yield its state whenever rectangles have just been selected."""
+    weight = settings.weights_for(problem.weights.copy())
+    state, rules = new_state(weight, 0), settings.rules_for(weight, 1)
+    low, high = problem.bounds.T
+    seen = -1
+    while True:
+        n = advance(state, rules)
+        if n < 0:
+            state = grown(state, -n)
+            continue
+        first = state.counter[EVALUATED]
+        if state.counter[SELECTED] and state.counter[ITERATION] > seen:
+            seen = state.counter[ITERATION]
+            yield state
+        if n == 0 or first + n > max_evals:
+            return
+        values = problem.fun(low + (high - low) * state.u[first : first + n])
+        record(values, state.counter, state.sample)
+
+
+def state_after(problem: Problem, settings: Any, evaluations: int) -> State:
+    """Return the state at the last selection within so many evaluations."""
+    *_, state = iterations(problem, settings, evaluations)
+    return state
+
+
+def rectangles(state: State) -> tuple[Array, Array]:
+    """Return the lower corners and the sides of all rectangles, in the unit cube."""
+    n = state.counter[RECTANGLES]
+    sides = THIRD[state.level[:n]]
+    return state.centre[:n] - sides / 2, sides
+
+
+def size_and_value(state: State, settings: Any) -> tuple[Array, Array]:
+    """Return d σ and f_H of all rectangles."""
+    rect = state.rect[: state.counter[RECTANGLES]]
+    sigma = 1.0
+    if settings.neighbourhood is not None:
+        sigma = np.maximum(rect["differ"] / rect["near"], settings.sigma_min)
+    return rect["radius"] * sigma, rect["f"]
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+
+def draw_selection(path: Path) -> None:
+    """Draw the paper's figure 2: size against value, and the lower right hull."""
+    problem = load("boston")
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    panels = figure.subplots(1, len(SELECTING), sharey=True)
+    for panel, (name, settings) in zip(panels, SELECTING.items(), strict=True):
+        state = state_after(problem, settings, SELECTION_AT)
+        size, value = size_and_value(state, settings)
+        chosen = state.task["selected"][: state.counter[SELECTED]]
+        hull = chosen[np.unique(size[chosen], return_index=True)[1]]
+        n = state.counter[EVALUATED]
+        values = state.sample["f"][:n]
+        f_min = values[state.counter[BEST]]
+        scale = abs(f_min - np.median(values)) if settings.neighbourhood else abs(f_min)
+        goal = f_min - settings.epsilon * scale
+        panel.scatter(size, value, s=12, color="0.6", label="rectangles")
+        panel.plot([0, size[hull[0]]], [goal, value[hull[0]]], ":", color="tab:red", lw=1)
+        panel.plot(size[hull], value[hull], "-", color="tab:red", lw=1)
+        panel.scatter(size[chosen], value[chosen], s=28, color="tab:red", label="selected")
+        panel.set_title(f"{name}: {len(size)} rectangles after {n} evaluations", fontsize=10)
+        panel.set_xlabel("d σ" if settings.neighbourhood else "d, from the centre to a corner")
+        width = size.max() - size.min()
+        panel.set_xlim(size.min() - 0.1 * width, size.max() + 0.1 * width)
+        panel.legend(loc="upper left", fontsize=8)
+    panels[0].set_ylabel("least value in the rectangle")
+    figure.savefig(path, dpi=120)
+
+
+def draw_partition(path: Path) -> None:
+    """Draw the partition of two-feature runs over the forest's landscape."""
+    names = treeopt.datasets.load("boston").feature_names
+    X, y = boston()
+    columns = [names.index(name) for name in PAIR]
+    problem = of_model("boston, two features", lambda: (X[:, columns], y), forest)
+    low, high = problem.bounds.T
+    grid = np.meshgrid(*((np.arange(PIXELS) + 0.5) / PIXELS for _ in PAIR))
+    unit = np.column_stack([axis.ravel() for axis in grid])
+    landscape = problem.fun(low + (high - low) * unit).reshape(PIXELS, PIXELS)
+    best = treeopt.minimize(problem.ensemble, problem.bounds)
+    centre = (best.x - low) / (high - low)
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    panels = figure.subplots(1, len(DIVIDING), sharey=True)
+    for panel, (name, settings) in zip(panels, DIVIDING.items(), strict=True):
+        state = state_after(problem, settings, PARTITION_AT)
+        n = state.counter[EVALUATED]
+        found = state.sample["f"][state.counter[BEST]]
+        image = panel.imshow(landscape, "viridis", "log", origin="lower", extent=(0, 1, 0, 1))
+        for lower, sides in zip(*rectangles(state), strict=True):
+            panel.add_patch(Rectangle(lower, *sides, fill=False, color="white", lw=0.5))
+        panel.plot(*state.u[:n].T, ".", color="black", ms=2)
+        panel.plot(*centre, "o", mfc="none", color="red", ms=14, mew=1.5)
+        panel.plot(*state.u[state.counter[BEST]], "*", color="red", ms=8)
+        panel.set_title(f"{name}: {found:.3f} after {n} evaluations", fontsize=10)
+        for k, axis in enumerate((panel.xaxis, panel.yaxis)):
+            ticks = np.linspace(0, 1, 5)
+            axis.set_ticks(ticks, [f"{low[k] + t * (high[k] - low[k]):.3g}" for t in ticks])
+        panel.set_xlabel(PAIR[0])
+    panels[0].set_ylabel(PAIR[1])
+    figure.colorbar(image, ax=panels, label="prediction", shrink=0.9)
+    figure.suptitle(f"circle: the proven optimum, {best.fun:.3f}", fontsize=10)
+    figure.savefig(path, dpi=120)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The best value so far of one run, at some evaluations."""
+
+    problem: str
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method}, {self.problem}, seed {self.seed}"
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        return [(self.problem, self.method, self.seed)]
+
+    def run(self) -> list[Row]:
+        warm(self.method)
+        packages = PACKAGES
+        if self.method in INSIDE:
+            found = list(self.decide())
+        else:
+            packages += OPTIMIZERS[self.method].packages
+            found = list(self.minimise())
+        head = dict(zip(KEY, self.expected()[0], strict=True))
+        end = {"versions": versions(packages), "machine": machine()}
+        end["date"] = datetime.date.today().isoformat()
+        return [head | row | end for row in found]
+
+    def minimise(self) -> Iterator[Row]:
+        budget = RBFOPT if self.method == "RBFOpt" else BUDGET
+        optimizer = OPTIMIZERS[self.method]
+        f = optimizer.minimise(load(self.problem), budget, self.seed, time.perf_counter)
+        for n in CHECKPOINTS[f.nfev >= CHECKPOINTS]:
+            value, nfev, seconds = f.after(int(n))
+            yield {"nfev": nfev, "seconds": round(seconds, 6), "value": value}
+
+    def decide(self) -> Iterator[Row]:
+        problem, method = load(self.problem), INSIDE[self.method]
+        found = treeopt.minimize(problem.ensemble, problem.bounds, method=method, rng=self.seed)
+        end = (found.time, found.nfev, found.fun, found.bound)
+        for seconds, nfev, value, bound in [*found.history.tolist(), end]:
+            if np.isfinite(value):
+                row = {"nfev": nfev, "seconds": round(seconds, 6)}
+                yield row | {"value": value, "bound": bound}
+
+
+def traces(options: argparse.Namespace) -> list[Trace]:
+    found = []
+    for method in METHODS:
+        n = SLOW_SEEDS if method == "RBFOpt" else options.seeds
+        seeds = range(1 if method == AUTO else n)
+        if method in OPTIMIZERS:
+            seeds = OPTIMIZERS[method].seeds(n)
+        if options.quick and method == "RBFOpt":
+            continue
+        found += [Trace(p, method, seed) for p in options.problems for seed in seeds]
+    return found
+
+
+def curves(runs: pd.DataFrame, axis: str, points: Array) -> Array:
+    """Return the median over the seeds of the best value so far at some evaluations or times."""
+    values = []
+    for _, run in runs.groupby("seed"):
+        place = np.searchsorted(run[axis].to_numpy(), points, side="right") - 1
+        least = run["value"].cummin().to_numpy()
+        values.append(np.where(place >= 0, least[np.maximum(place, 0)], np.nan))
+    found = np.array(values)
+    found[:, points > runs[axis].max()] = np.nan
+    complete_columns = ~np.isnan(found).any(axis=0)
+    return np.where(complete_columns, np.median(found, axis=0), np.nan)
+
+
+def draw_convergence(data: pd.DataFrame, path: Path) -> None:
+    """One column of panels per problem: above against evaluations, below against time."""
+    problems = [p for p in PAPER if p in set(data["problem"])]
+    methods = [m for m in METHODS if m in set(data["method"])]
+    colours = dict(zip(METHODS, mpl.colormaps["tab10"].colors, strict=True)) | {DEFAULT: "black"}
+    figure = Figure(figsize=(3.2 * len(problems) + 2.4, 6.4), layout="constrained")
+    panels = figure.subplots(2, len(problems), squeeze=False)
+    seconds = np.geomspace(1e-4, data["seconds"].max(), 200)
+    for column, problem in enumerate(problems):
+        here = data[data["problem"] == problem]
+        bound = here[here["method"] == AUTO].dropna(subset="bound")
+        optimum = here["value"].min()
+        for axis, points, panel in (
+            ("nfev", CHECKPOINTS, panels[0, column]),
+            ("seconds", seconds, panels[1, column]),
+        ):
+            for method in methods:
+                runs = here[here["method"] == method]
+                if runs.empty or (axis == "nfev" and method in INSIDE):
+                    continue
+                width = 2.2 if "treeopt " in method else 1.2
+                line = curves(runs, axis, points)
+                panel.plot(points, line, color=colours[method], lw=width, label=method)
+            panel.axhline(optimum, color="0.5", ls="--", lw=0.8)
+            panel.set_xscale("log")
+            panel.grid(alpha=0.3)
+        finite = bound[np.isfinite(bound["bound"])]
+        panels[1, column].step(
+            finite["seconds"], finite["bound"], where="post", ls=":", color=colours[AUTO]
+        )
+        start = here[here["nfev"] == 1]["value"].max()
+        reach = start - optimum
+        panels[0, column].set(title=problem, xlabel="evaluations")
+        panels[0, column].set_ylim(optimum - 0.05 * reach, optimum + 0.8 * reach)
+        panels[1, column].set(xlabel="seconds")
+        panels[1, column].set_ylim(optimum - 0.15 * reach, optimum + 0.8 * reach)
+    for row in panels:
+        row[0].set_ylabel("best value so far, median")
+    handles = {
+        t: h for p in panels.flat for h, t in zip(*p.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside right center", fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def report(rows: Rows, end: str) -> str:
+    """Draw all figures, and write the page that shows them."""
+    folder = rows.path.parent
+    data = pd.read_csv(rows.path)
+    draw_selection(folder / f"forest_selection{end}.png")
+    draw_partition(folder / f"forest_partition{end}.png")
+    draw_convergence(data, folder / f"forest_convergence{end}.png")
+    seeds = data.groupby("method", sort=False)["seed"].nunique()
+    lines = [
+        "# How the searches go about it",
+        "",
+        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        "",
+        "## Potentially optimal rectangles",
+        "",
+        f"![Size and value of all rectangles](forest_selection{end}.png)",
+        "",
+        "The paper's figure 2 from real runs on the boston forest. Every rectangle is a point: its "
+        "size, which StepDIRECT multiplies by the local variability σ, and its value. Those on the "
+        "lower right hull are selected; the dotted line goes to the value that the next one is "
+        "meant to beat. In 13 dimensions nearly all rectangles are neighbours of one another, so "
+        "that σ hardly tells them apart.",
+        "",
+        "## Partitions",
+        "",
+        f"![Partitions of a two-feature forest](forest_partition{end}.png)",
+        "",
+        f"A forest on {PAIR[0]} and {PAIR[1]} of the boston data, and where three searches have "
+        "divided and evaluated it (dots); the star is the best point, the circle the proven "
+        "optimum.",
+        "",
+        "## Convergence",
+        "",
+        f"![Best value so far](forest_convergence{end}.png)",
+        "",
+        "Medians over the seeds ("
+        + ", ".join(f"{m} {n}" for m, n in seeds.items())
+        + "), all by the compiled forest. Dashed: the proven optimum; dotted: the bound of "
+        "`treeopt auto`, which rises until it meets the best value.",
+        "",
+    ]
+    text = "\n".join(lines)
+    (folder / f"forest_figures{end}.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one problem, three seeds")
+    parser.add_argument("--problems", nargs="+", choices=PAPER, metavar="PROBLEM")
+    parser.add_argument("--seeds", type=int, help=f"{SEEDS}, with --quick {QUICK_SEEDS}")
+    parser.add_argument("--redo", action="store_true", help="forget all rows first")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args(arguments)
+    options.problems = options.problems or (QUICK_PROBLEMS if options.quick else list(PAPER))
+    options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    end = "_quick" if options.quick else ""
+    rows = Rows(options.out / f"forest_convergence{end}.csv", KEY, COLUMNS)
+    if not options.report:
+        if options.redo:
+            rows.forget(lambda row: True)
+        complete(traces(options), rows)
+    print(report(rows, end))
+
+
+if __name__ == "__main__":
+    main()

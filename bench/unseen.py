@@ -1,0 +1,169 @@
+"""Problems on which no choice was made, treeopt and its peers: ``python bench/unseen.py``.
+
+Models of three libraries with their defaults, on seven data sets (eight with California housing,
+when it can be had), three models each: the methods of ``optimizers.py`` minimise them with 2,000
+evaluations, five seeds each, all through the same compiled function. Beside them treeopt's local
+search, which looks inside, and the optimum, proven within half a minute or bounded. None of these
+problems had a part in the making of treeopt.
+
+Finished rows are appended to ``bench/results/unseen.csv``, and a run that was interrupted goes on
+where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
+``unseen.md`` and ``unseen.png`` are made; ``--report`` makes only these. It takes about 70 minutes;
+with ``--quick``, which has six small problems, the fast methods and names with ``unseen_quick``,
+one minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from black_box import TOO_SLOW_FOR_QUICK
+from machine import machine, versions
+from optimizers import OPTIMIZERS
+from problems import UNSEEN, UNSEEN_DATA, load
+from rows import Row, Rows, complete, tell
+from unseen_report import report
+
+import treeopt
+
+KEY = ("problem", "method", "seed")
+COLUMNS = (
+    *("problem", "p", "method", "seed", "value", "nfev", "seconds", "bound", "status"),
+    *("settings", "versions", "machine", "date"),
+)
+PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
+BUDGET = 2_000
+SEEDS, QUICK_SEEDS = 5, 2
+PROOF_LIMIT, QUICK_PROOF_LIMIT = 30.0, 5.0
+LOCAL, AUTO = "treeopt local", "treeopt auto"
+METHODS = [
+    *(n for n, o in OPTIMIZERS.items() if not o.own_end and (o.max_budget or BUDGET) >= BUDGET),
+    *(LOCAL, AUTO),
+]
+ONE_SEED = ("NGOpt (nevergrad)", AUTO)
+QUICK_DATA = ("friedman2", "wine")
+
+
+@dataclass(frozen=True)
+class Run:
+    """All seeds of a method on one problem."""
+
+    problem: str
+    method: str
+    seeds: int
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.method}, {self.problem}"
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        seeds = range(1 if self.method in ONE_SEED else self.seeds)
+        if self.method in OPTIMIZERS:
+            seeds = OPTIMIZERS[self.method].seeds(len(seeds))
+        return [(self.problem, self.method, seed) for seed in seeds]
+
+    def run(self) -> list[Row]:
+        warm(self.method, load(self.problem).model.__class__.__name__, self.problem)
+        about = {"p": load(self.problem).p, "machine": machine()}
+        about["date"] = datetime.date.today().isoformat()
+        found = []
+        for key in self.expected():
+            made = self.minimise if self.method in OPTIMIZERS else self.decide
+            found.append(dict(zip(KEY, key, strict=True)) | about | made(key[-1]))
+        return found
+
+    def minimise(self, seed: int) -> Row:
+        optimizer = OPTIMIZERS[self.method]
+        f = optimizer.minimise(load(self.problem), BUDGET, seed, time.perf_counter)
+        value, nfev, seconds = f.after(BUDGET)
+        row = {"value": value, "nfev": nfev, "seconds": round(seconds, 5)}
+        row |= {"settings": optimizer.settings}
+        return row | {"versions": versions((*PACKAGES, *optimizer.packages))}
+
+    def decide(self, seed: int) -> Row:
+        problem, method = load(self.problem), self.method.removeprefix("treeopt ")
+        limits = {"time_limit": self.limit} if self.method == AUTO else {"max_evals": BUDGET}
+        found = treeopt.minimize(
+            problem.ensemble, problem.bounds, method=method, rng=seed, **limits
+        )
+        row = {"value": found.fun, "nfev": found.nfev, "seconds": round(found.time, 5)}
+        row |= {"bound": found.bound, "status": found.status.name, "versions": versions(PACKAGES)}
+        return row | {"settings": ", ".join(f"{k}={v}" for k, v in limits.items())}
+
+
+@cache
+def warm(method: str, kind: str, problem: str) -> None:
+    """Let a method import and compile what it needs for a kind of model before it is timed."""
+    if method in OPTIMIZERS:
+        OPTIMIZERS[method].minimise(load(problem), 30, 0)
+    else:
+        treeopt.warmup(load(problem).ensemble)
+
+
+def runs(options: argparse.Namespace) -> list[Run]:
+    """Return the runs, method by method."""
+    return [
+        Run(problem, method, options.seeds, options.limit)
+        for method in options.methods
+        for problem in options.problems
+    ]
+
+
+def at_hand() -> list[str]:
+    """Return the problems whose data can be had; say which cannot."""
+    found = list(UNSEEN)
+    for name, data in UNSEEN_DATA.items():
+        try:
+            data(0)
+        except OSError as error:
+            tell(
+                f"{name} is left out, its data cannot be had: {error}. Where there is a network, "
+                "scikit-learn fetches them into its data home."
+            )
+            found = [problem for problem in found if not problem.startswith(f"{name} ")]
+    return found
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="six problems, fast methods")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD")
+    parser.add_argument("--problems", nargs="+", choices=UNSEEN, metavar="PROBLEM")
+    parser.add_argument("--seeds", type=int, help=f"{SEEDS}, with --quick {QUICK_SEEDS}")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args(arguments)
+    options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    options.limit = QUICK_PROOF_LIMIT if options.quick else PROOF_LIMIT
+    slow = TOO_SLOW_FOR_QUICK if options.quick else ()
+    options.methods = options.methods or [name for name in METHODS if name not in slow]
+    if options.quick and not options.problems:
+        options.problems = [p for p in UNSEEN if p.startswith(QUICK_DATA) and p.endswith(" 0")]
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    stem = "unseen_quick" if options.quick else "unseen"
+    rows = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
+    if not options.report:
+        options.problems = options.problems or at_hand()
+        if options.redo:
+            chosen = set(options.methods), set(options.problems)
+            rows.forget(lambda row: row["method"] in chosen[0] and row["problem"] in chosen[1])
+        complete(runs(options), rows, options.jobs)
+    print(report(rows.path))
+
+
+if __name__ == "__main__":
+    main()
