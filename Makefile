@@ -8,15 +8,13 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench-evaluator bench-black-box bench-exact
+.PHONY: help demo test lint bench
 
 help:
 	@echo "make demo             run the demonstration"
 	@echo "make test             run the tests"
 	@echo "make lint             ruff check, ruff format --check, mypy --strict"
-	@echo "make bench-evaluator  the short form of the evaluator benchmark"
-	@echo "make bench-black-box  the short form of the black-box benchmark"
-	@echo "make bench-exact      the short form of the benchmark of proofs"
+	@echo "make bench            the short form of every benchmark, in under ten minutes"
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/treeopt demo
@@ -29,14 +27,11 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict treeopt
 
-bench-evaluator: $(VENV)/.stamp-bench
-	$(BIN)/python bench/evaluator.py --quick
+BENCHMARKS := evaluator black_box exact forest_table forest_figures ablation unseen
 
-bench-black-box: $(VENV)/.stamp-bench
-	$(BIN)/python bench/black_box.py --quick
-
-bench-exact: $(VENV)/.stamp-bench
-	$(BIN)/python bench/exact.py --quick
+bench: $(VENV)/.stamp-bench
+	rm -f bench/results/*_quick*
+	set -e; for name in $(BENCHMARKS); do $(BIN)/python bench/$$name.py --quick; done
 
 # One stamp per set of extras.
 $(VENV)/.stamp-demo: EXTRAS := xgboost,lightgbm

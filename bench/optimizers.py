@@ -370,7 +370,7 @@ def ngopt(f: Counter, seed: int) -> None:
     run_nevergrad(f, seed, "NGOpt")
 
 
-@register("RBFOpt", packages=("rbfopt", "casadi"), max_budget=300, max_seeds=5)
+@register("RBFOpt", packages=("rbfopt", "casadi"), per_budget=True, max_budget=300, max_seeds=5)
 def rbfopt(f: Counter, seed: int) -> None:
     """Ends by its evaluations alone: its limits of iterations and cycles are out of reach."""
     from rbfopt import RbfoptAlgorithm, RbfoptSettings, RbfoptUserBlackBox

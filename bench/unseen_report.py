@@ -45,8 +45,9 @@ def black_box(data: Frame) -> Frame:
 
 def regrets(data: Frame, by: list[str]) -> Frame:
     """Return mean regrets: methods down, groups of problems across."""
-    problems = data.groupby(["method", *by, "problem"], observed=True)["regret"].mean()
-    return problems.groupby(["method", *by], observed=True).mean().unstack(by)
+    groups = dict.fromkeys(["method", *by, "problem"])
+    problems = data.groupby(list(groups), observed=True, as_index=False)["regret"].mean()
+    return problems.groupby(["method", *by], observed=True)["regret"].mean().unstack(by)
 
 
 def rank_table(data: Frame) -> list[str]:
@@ -176,7 +177,7 @@ def report(path: Path) -> str:
         "",
         *rank_table(data),
         "Ranks of the mean over the seeds on each model; ties share theirs. “Best on” counts "
-        "models, shared firsts included; then the share of models on which the mean regret is small. "
+        "models, shared firsts included; then come the shares of models with a small mean regret. "
         "Time is by the clock.",
         "",
         f"![Share of problems within a regret]({plot.name})",

@@ -1,9 +1,23 @@
-"""Hypothesis profiles; choose one with HYPOTHESIS_PROFILE."""
+"""Hypothesis profiles, chosen with HYPOTHESIS_PROFILE, and the way to the benchmarks."""
 
+import importlib
 import os
+import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+BENCH = Path(__file__).resolve().parent.parent / "bench"
 
 settings.register_profile("ci", deadline=None, derandomize=False, print_blob=True, max_examples=50)
 settings.register_profile("dev", deadline=None, print_blob=True, max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Return a function that imports a module of the benchmarks."""
+    sys.path.insert(0, str(BENCH))
+    yield importlib.import_module
+    sys.path.remove(str(BENCH))

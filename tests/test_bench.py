@@ -1,28 +1,18 @@
-"""The black-box benchmark counts fairly; the peers that need no extra are tried."""
+"""The benchmarks count fairly, see one function, and go on where they stopped."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-BENCH = Path(__file__).resolve().parent.parent / "bench"
 METHODS = (
     *("treeopt default", "treeopt default, no weights", "StepDIRECT (treeopt, paper)"),
     *("StepDIRECT-0 (treeopt, paper)", "DIRECT (treeopt)", "random search", "(1+1)"),
     *("scipy DIRECT", "scipy DIRECT_L", "dual annealing (scipy)", "differential evolution (scipy)"),
+    *("DE (scipy)", "PSO (pyswarms)"),
 )
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Return a function that imports a module of the benchmark."""
-    sys.path.insert(0, str(BENCH))
-    yield importlib.import_module
-    sys.path.remove(str(BENCH))
 
 
 @pytest.fixture(scope="module", params=["friedman1-10", "rastrigin"])
@@ -52,3 +42,71 @@ def test_line_search_finds_no_worse_than_black_box(bench):
     best = bench("best_known").best_by_lines(problem, kicks=5)
     values = problem.fun(np.random.default_rng(0).uniform(*problem.bounds.T, (1000, problem.p)))
     assert best < values.min()
+
+
+@pytest.mark.parametrize("method", ["StepDIRECT (treeopt, paper)", "treeopt default", "DE (scipy)"])
+def test_predict_leads_where_the_compiled_form_does(method, bench):
+    problem = bench("problems").load("wine XGBoost 0")
+    run = bench("optimizers").OPTIMIZERS[method].minimise
+    compiled, own = (run(p, 120, 3) for p in (problem, problem.by_predict()))
+    assert np.array_equal(compiled.values, own.values)
+
+
+def test_a_compiled_form_that_differs_is_found(bench):
+    problem = bench("problems").load("friedman1-10")
+    shifted = bench("dataclasses").replace(problem, fun=lambda X: problem.fun(X) + 1e-9)
+    with pytest.raises(AssertionError, match="friedman1-10: the compiled function differs"):
+        shifted.check(10)
+
+
+def test_times_grow_also_when_values_come_at_once(bench):
+    problem = bench("problems").load("rastrigin")
+    f = bench("optimizers").Counter(problem, 100)
+    f.record(np.zeros(60))
+    f.record(np.zeros(40))
+    assert (np.diff(f.times) >= 0).all() and f.after(60)[2] <= f.after(100)[2]
+
+
+# Rows --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Square:
+    """A task that notes when it is run."""
+
+    n: int
+    made: list
+
+    def expected(self):
+        return [(self.n, sign) for sign in "+-"]
+
+    def run(self):
+        self.made.append(self.n)
+        if self.n == 3:
+            raise ImportError("no module named three")
+        return [{"n": n, "sign": sign, "square": n * n} for n, sign in self.expected()]
+
+
+@pytest.fixture
+def rows(bench, tmp_path):
+    return bench("rows").Rows(tmp_path / "squares.csv", ("n", "sign"), ("n", "sign", "square"))
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(rows, bench, capsys):
+    complete = bench("rows").complete
+    made = []
+    complete([Square(n, made) for n in (1, 2)], rows)
+    text = rows.path.read_text()
+    rows.path.write_text(text[: text.rindex(",") + 1])  # in the middle of the last line
+    complete([Square(n, made) for n in (1, 2, 3, 4)], rows)
+    assert made == [1, 2, 2, 3, 4]
+    found = [(row["n"], row["sign"], row["square"]) for row in rows]
+    assert found == [(n, s, str(int(n) ** 2)) for n in "124" for s in "+-"]
+    said = capsys.readouterr().err
+    assert "no module named three" in said and "1 of 4 tasks are done already" in said
+
+
+def test_rows_are_forgotten(rows, bench):
+    bench("rows").complete([Square(n, []) for n in (1, 2)], rows)
+    rows.forget(lambda row: row["n"] == "1")
+    assert rows.keys() == {("2", "+"), ("2", "-")}
