@@ -219,8 +219,8 @@ def test_bootstrap_keeps_to_the_data_sets(bench):
 @slow
 def test_an_edited_copy_runs(bench):
     """Jumps to random places end elsewhere than golden sequences."""
-    run = bench("ablation").Run("jumps to random places", ("bodyfat 1",), 1)
-    plain = bench("ablation").Run("default", ("bodyfat 1",), 1)
+    run = bench("ablation").Run("jumps to random places", ("diabetes 1",), 1)
+    plain = bench("ablation").Run("default", ("diabetes 1",), 1)
     values = [row["value"] for row in run.run()]
     assert len(values) == 2 and values != [row["value"] for row in plain.run()]
 
