@@ -29,10 +29,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from command import carry_out, parser, rows_of
 from machine import machine, versions
 from optimizers import OPTIMIZERS, Optimizer, stepdirect
 from problems import ABLATION, load
-from rows import Row, Rows, complete
+from rows import Row
 
 import treeopt
 
@@ -231,16 +232,11 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two forests, no edits")
-    parser.add_argument("--problems", nargs="+", choices=ABLATION, metavar="PROBLEM")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--redo", action="store_true", help="forget all rows first")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--worker", choices=VARIANTS, help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
-    options = parser.parse_args(arguments)
+    found = parser(__doc__, "two forests, no edits", ABLATION)
+    found.add_argument("--worker", choices=VARIANTS, help=argparse.SUPPRESS)
+    options = found.parse_args(arguments)
     options.problems = options.problems or list(QUICK if options.quick else ABLATION)
+    options.seeds = options.seeds or SEEDS
     return options
 
 
@@ -251,13 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     from ablation_report import report  # not in the workers: slow to load
 
-    options.out.mkdir(parents=True, exist_ok=True)
-    stem = "ablation_quick" if options.quick else "ablation"
-    rows = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
-    if not options.report:
-        if options.redo:
-            rows.forget(lambda row: True)
-        complete(runs(options), rows)
+    rows = rows_of(options, "ablation", KEY, COLUMNS)
+    carry_out(options, rows, lambda: runs(options))
     print(report(rows.path))
 
 

@@ -18,7 +18,7 @@ from ablation import (
     UNDO,
     combination_name,
 )
-from text import table
+from text import provenance, table
 
 DRAWS = 10_000  # of the bootstrap
 
@@ -152,8 +152,6 @@ def draw(regrets: dict[int, Frame], path: Path) -> None:
 
 def report(path: Path) -> str:
     """Write the Markdown and the plot beside the rows, and return the Markdown."""
-    from forest_report import versions_of
-
     data = pd.read_csv(path)
     regrets = read(path)
     regret = regrets[max(regrets)]
@@ -163,7 +161,7 @@ def report(path: Path) -> str:
     lines = [
         "# What each idea is worth",
         "",
-        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        provenance(data),
         "",
         f"{len(regret)} forests of 100 trees with scikit-learn's defaults, on "
         f"{', '.join(dict.fromkeys(map(data_set, regret.index)))}; "

@@ -18,14 +18,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from black_box_report import report
+from command import carry_out, parser, rows_of
 from machine import machine, versions
 from optimizers import OPTIMIZERS, SEEDS
 from problems import PROBLEMS, load
-from rows import Row, Rows, complete
+from rows import Row
 
 COLUMNS = ("problem", "p", "method", "budget", "seed", "value", "nfev", "seconds")
 KEY = ("problem", "method", "budget", "seed")
@@ -85,19 +85,12 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="four problems, three seeds")
-    parser.add_argument("--methods", nargs="+", choices=OPTIMIZERS, metavar="METHOD")
-    parser.add_argument("--peers", action="store_true", help="all methods but treeopt's")
-    parser.add_argument("--own", action="store_true", help="treeopt's methods only")
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, metavar="PROBLEM")
-    parser.add_argument("--budgets", nargs="+", type=int)
-    parser.add_argument("--seeds", type=int, help="20, with --quick 3; fewer for slow methods")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
+    found = parser(__doc__, "four problems, three seeds", PROBLEMS, OPTIMIZERS)
+    found.add_argument("--peers", action="store_true", help="all methods but treeopt's")
+    found.add_argument("--own", action="store_true", help="treeopt's methods only")
+    found.add_argument("--budgets", nargs="+", type=int)
+    found.add_argument("--jobs", type=int, default=1, help="processes")
+    options = found.parse_args(arguments)
     options.problems = options.problems or list(QUICK_PROBLEMS if options.quick else PROBLEMS)
     options.budgets = tuple(options.budgets or (QUICK_BUDGETS if options.quick else BUDGETS))
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
@@ -114,19 +107,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / ("black_box_quick.csv" if options.quick else "black_box.csv")
-    about = path.with_suffix(".json")
+    rows = rows_of(options, "black_box", KEY, COLUMNS)
+    about = rows.path.with_suffix(".json")
     if not options.report:
-        rows = Rows(path, KEY, COLUMNS)
-        if options.redo:
-            chosen = set(options.methods), set(options.problems)
-            rows.forget(lambda row: row["method"] in chosen[0] and row["problem"] in chosen[1])
         facts = {"machine": machine(), "versions": versions(PACKAGES)}
         facts["date"] = datetime.date.today().isoformat()
         about.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        complete(runs(options), rows, options.jobs)
-    print(report(path, json.loads(about.read_text(encoding="utf-8"))))
+    carry_out(options, rows, lambda: runs(options), options.jobs)
+    print(report(rows.path, json.loads(about.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

@@ -25,14 +25,16 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0, versions_of
+from command import carry_out, parser, rows_of
+from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0
 from forest_table import BUDGET, INSIDE, PACKAGES, RBFOPT, warm
 from machine import machine, versions
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from optimizers import OPTIMIZERS
 from problems import PAPER, Array, Problem, boston, forest, load, of_model
-from rows import Row, Rows, complete
+from rows import Row, Rows
+from text import provenance
 
 import treeopt
 from treeopt.arguments import read_seed
@@ -313,7 +315,7 @@ def report(rows: Rows, end: str) -> str:
     lines = [
         "# How the searches go about it",
         "",
-        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        provenance(data),
         "",
         "## Potentially optimal rectangles",
         "",
@@ -349,14 +351,7 @@ def report(rows: Rows, end: str) -> str:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one problem, three seeds")
-    parser.add_argument("--problems", nargs="+", choices=PAPER, metavar="PROBLEM")
-    parser.add_argument("--seeds", type=int, help=f"{SEEDS}, with --quick {QUICK_SEEDS}")
-    parser.add_argument("--redo", action="store_true", help="forget all rows first")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
+    options = parser(__doc__, "one problem, three seeds, no RBFOpt", PAPER).parse_args(arguments)
     options.problems = options.problems or (QUICK_PROBLEMS if options.quick else list(PAPER))
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     return options
@@ -364,14 +359,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    end = "_quick" if options.quick else ""
-    rows = Rows(options.out / f"forest_convergence{end}.csv", KEY, COLUMNS)
-    if not options.report:
-        if options.redo:
-            rows.forget(lambda row: True)
-        complete(traces(options), rows)
-    print(report(rows, end))
+    rows = rows_of(options, "forest_convergence", KEY, COLUMNS)
+    carry_out(options, rows, lambda: traces(options))
+    print(report(rows, "_quick" if options.quick else ""))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from problems import PAPER, load
-from text import duration, mean_table, number, table
+from text import duration, mean_table, number, provenance, table
 
 PRINTED_DATA = {"boston": (506, 13), "diabetes": (768, 8), "mpg": (234, 11), "bodyfat": (252, 14)}
 """Rows and features by the paper's Table 1."""
@@ -26,7 +26,9 @@ PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
 COLUMN = {"diabetes (Pima)": "diabetes", "diabetes (sklearn)": "diabetes"}
 """The paper's name of a data set where ours differs."""
 
-BUDGET, SWARM, OWN_END = 2_000, 20_000, 1_000_000
+BUDGET = 2_000
+SWARM = 20_000  # evaluations of 20 particles in 1,000 iterations
+OWN_END = 1_000_000  # evaluations that no method needs which ends by itself
 DIRECT, STEP_0, STEP = (
     "DIRECT (treeopt)",
     "StepDIRECT-0 (treeopt, paper)",
@@ -267,7 +269,7 @@ def report(path: Path) -> str:
     lines = [
         "# The paper's forest tables, reproduced and extended",
         "",
-        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        provenance(data),
         "",
         "Forests of 100 trees with scikit-learn's defaults (`random_state=0`), minimised over the "
         "range of each feature in the data. Mean ± standard deviation over "
@@ -344,9 +346,3 @@ def report(path: Path) -> str:
     text = "\n".join(lines)
     path.with_suffix(".md").write_text(text, encoding="utf-8")
     return text
-
-
-def versions_of(data: Frame) -> str:
-    """Return every version that has a part in the numbers, once."""
-    found = dict.fromkeys(part for row in data["versions"].unique() for part in row.split(", "))
-    return ", ".join(found)

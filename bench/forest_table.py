@@ -25,15 +25,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forest_report import report
+from command import carry_out, parser, rows_of
+from forest_report import (
+    AUTO,
+    BUDGET,
+    DEFAULT,
+    DIRECT,
+    LOCAL,
+    OWN_END,
+    STEP,
+    STEP_0,
+    SWARM,
+    report,
+)
 from machine import machine, versions
 from optimizers import OPTIMIZERS, SEEDS
 from problems import PAPER, load
-from rows import Row, Rows, complete
+from rows import Row
 
 import treeopt
 
@@ -44,33 +55,29 @@ COLUMNS = (
 )
 PACKAGES = ("numpy", "numba", "scikit-learn")
 
-BUDGET = 2_000
-OWN_END = 1_000_000  # evaluations that no method needs which ends by itself
-SWARM = 20_000  # evaluations of 20 particles in 1,000 iterations
-RBFOPT = 300  # evaluations, RBFOpt's default
+RBFOPT, QUICK_RBFOPT = 300, 60  # evaluations; 300 is RBFOpt's default
 
 BLACK_BOX: list[tuple[str, int]] = [
     ("scipy DIRECT", BUDGET),
-    ("DIRECT (treeopt)", BUDGET),
-    ("StepDIRECT-0 (treeopt, paper)", BUDGET),
-    ("StepDIRECT (treeopt, paper)", BUDGET),
+    (DIRECT, BUDGET),
+    (STEP_0, BUDGET),
+    (STEP, BUDGET),
     ("DE (scipy)", OWN_END),
     ("DE (scipy)", BUDGET),
     ("PSO (pyswarms)", SWARM),
     ("PSO (pyswarms)", BUDGET),
     ("RBFOpt", RBFOPT),
-    ("treeopt default", BUDGET),
+    (DEFAULT, BUDGET),
 ]
 """Every line of the tables that evaluates only: the method and its evaluations."""
 
-INSIDE = {"treeopt local": "local", "treeopt auto": "auto"}
+INSIDE = {LOCAL: "local", AUTO: "auto"}
 """Those that look inside the model, and their ``method``."""
 
 COMPILED, PREDICT = "compiled", "predict"
 PREDICT_SEEDS, SLOW_PREDICT_SEEDS = 3, 2  # slow: many evaluations, or many seconds between them
 QUICK_SEEDS = 3
-QUICK_BY_PREDICT = ("StepDIRECT (treeopt, paper)", *INSIDE)
-QUICK_RBFOPT = 60
+QUICK_BY_PREDICT = (STEP, *INSIDE)
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ def warm(method: str) -> None:
 def runs(options: argparse.Namespace) -> list[Run]:
     """Return the runs, the compiled ones first."""
     found = []
-    lines = [*BLACK_BOX, ("treeopt local", BUDGET), ("treeopt auto", OWN_END)]
+    lines = [*BLACK_BOX, (LOCAL, BUDGET), (AUTO, OWN_END)]
     for oracle in (COMPILED, PREDICT):
         for method, budget in lines:
             if method not in options.methods:
@@ -161,16 +168,9 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     methods = list(dict.fromkeys([method for method, _ in BLACK_BOX] + list(INSIDE)))
-    parser.add_argument("--quick", action="store_true", help="few seeds, hardly any predict")
-    parser.add_argument("--methods", nargs="+", choices=methods, default=methods, metavar="METHOD")
-    parser.add_argument("--problems", nargs="+", choices=PAPER, metavar="PROBLEM")
-    parser.add_argument("--seeds", type=int, help=f"{SEEDS}, with --quick {QUICK_SEEDS}")
-    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
+    options = parser(__doc__, "few seeds, hardly any predict", PAPER, methods).parse_args(arguments)
+    options.methods = options.methods or methods
     options.problems = options.problems or list(PAPER)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     return options
@@ -178,14 +178,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    stem = "forest_table_quick" if options.quick else "forest_table"
-    rows = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
-    if not options.report:
-        if options.redo:
-            chosen = set(options.methods), set(options.problems)
-            rows.forget(lambda row: row["method"] in chosen[0] and row["problem"] in chosen[1])
-        complete(runs(options), rows)
+    rows = rows_of(options, "forest_table", KEY, COLUMNS)
+    carry_out(options, rows, lambda: runs(options))
     print(report(rows.path))
 
 

@@ -54,6 +54,11 @@ class Rows:
             self._write(unfinished, [row for row in self if not drop(row)], "w")
             unfinished.replace(self.path)
 
+    def forget_all(self, tasks: Sequence[Task]) -> None:
+        """Take away the rows of some tasks."""
+        keys = {_text(key) for task in tasks for key in task.expected()}
+        self.forget(lambda row: self.key_of(row) in keys)
+
     def _write(self, path: Path, rows: Sequence[Row], mode: str) -> None:
         with path.open(mode, newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)

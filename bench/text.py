@@ -56,3 +56,9 @@ def mean_table(
             row.append(text)
         rows.append(row)
     return table(["method", *mean.columns], rows)
+
+
+def provenance(data: pd.DataFrame) -> str:
+    """Return on what the rows were measured, with what and when."""
+    versions = dict.fromkeys(part for row in data["versions"].unique() for part in row.split(", "))
+    return f"{data['machine'].iloc[-1]}. {', '.join(versions)}. {data['date'].max()}."

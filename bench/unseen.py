@@ -21,15 +21,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from black_box import TOO_SLOW_FOR_QUICK
+from command import carry_out, parser, rows_of
 from machine import machine, versions
 from optimizers import OPTIMIZERS
 from problems import UNSEEN, UNSEEN_DATA, load
-from rows import Row, Rows, complete, tell
-from unseen_report import report
+from rows import Row, tell
+from unseen_report import AUTO, LOCAL, report
 
 import treeopt
 
@@ -42,7 +42,6 @@ PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
 BUDGET = 2_000
 SEEDS, QUICK_SEEDS = 5, 2
 PROOF_LIMIT, QUICK_PROOF_LIMIT = 30.0, 5.0
-LOCAL, AUTO = "treeopt local", "treeopt auto"
 METHODS = [
     *(n for n, o in OPTIMIZERS.items() if not o.own_end and (o.max_budget or BUDGET) >= BUDGET),
     *(LOCAL, AUTO),
@@ -109,10 +108,11 @@ def warm(method: str, kind: str, problem: str) -> None:
 
 def runs(options: argparse.Namespace) -> list[Run]:
     """Return the runs, method by method."""
+    problems = options.problems or at_hand()
     return [
         Run(problem, method, options.seeds, options.limit)
         for method in options.methods
-        for problem in options.problems
+        for problem in problems
     ]
 
 
@@ -132,16 +132,9 @@ def at_hand() -> list[str]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="six problems, fast methods")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD")
-    parser.add_argument("--problems", nargs="+", choices=UNSEEN, metavar="PROBLEM")
-    parser.add_argument("--seeds", type=int, help=f"{SEEDS}, with --quick {QUICK_SEEDS}")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
+    found = parser(__doc__, "six problems, fast methods", UNSEEN, METHODS)
+    found.add_argument("--jobs", type=int, default=1, help="processes")
+    options = found.parse_args(arguments)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     options.limit = QUICK_PROOF_LIMIT if options.quick else PROOF_LIMIT
     slow = TOO_SLOW_FOR_QUICK if options.quick else ()
@@ -153,15 +146,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    stem = "unseen_quick" if options.quick else "unseen"
-    rows = Rows(options.out / f"{stem}.csv", KEY, COLUMNS)
-    if not options.report:
-        options.problems = options.problems or at_hand()
-        if options.redo:
-            chosen = set(options.methods), set(options.problems)
-            rows.forget(lambda row: row["method"] in chosen[0] and row["problem"] in chosen[1])
-        complete(runs(options), rows, options.jobs)
+    rows = rows_of(options, "unseen", KEY, COLUMNS)
+    carry_out(options, rows, lambda: runs(options), options.jobs)
     print(report(rows.path))
 
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from forest_report import versions_of
+from forest_report import AUTO, DEFAULT, LOCAL
 from optimizers import OPTIMIZERS
 from problems import UNSEEN, UNSEEN_DATA, UNSEEN_MODELS
-from text import duration, number, table
+from text import duration, number, provenance, table
 
-DEFAULT, RANDOM = "treeopt default", "random search"
-UNWEIGHTED = "treeopt default, no weights"
-LOCAL, AUTO = "treeopt local", "treeopt auto"
+RANDOM, UNWEIGHTED = "random search", "treeopt default, no weights"
 CLOSE = (0.01, 0.1)  # regrets
 SAME = 1e-9  # regrets that differ by less are the same
 
@@ -158,7 +156,7 @@ def report(path: Path) -> str:
     lines = [
         "# Problems on which no choice was made",
         "",
-        f"{data['machine'].iloc[-1]}. {versions_of(data)}. {data['date'].max()}.",
+        provenance(data),
         "",
         f"{data['problem'].nunique()} models: forests, XGBoost and LightGBM with 100 trees and the "
         "defaults of their libraries, three of each on every data set. Generated data (500 rows, "

@@ -1,0 +1,48 @@
+"""The command line that the benchmarks share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rows import Rows, Task, complete
+
+
+def parser(
+    doc: str, quick: str, problems: Iterable[str], methods: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """Return a parser of the common options; ``quick`` says what the short form leaves out."""
+    found = argparse.ArgumentParser(description=doc.splitlines()[0])
+    found.add_argument("--quick", action="store_true", help=quick)
+    if methods:
+        found.add_argument("--methods", nargs="+", choices=list(methods), metavar="METHOD")
+    found.add_argument("--problems", nargs="+", choices=list(problems), metavar="PROBLEM")
+    found.add_argument("--seeds", type=int)
+    found.add_argument("--redo", action="store_true", help="forget the rows of this choice first")
+    found.add_argument("--report", action="store_true", help="run nothing")
+    found.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
+    return found
+
+
+def rows_of(
+    options: argparse.Namespace, name: str, key: Iterable[str], columns: Iterable[str]
+) -> Rows:
+    """Return the rows of a file in the chosen folder, which is made if need be."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    end = "_quick" if options.quick else ""
+    return Rows(options.out / f"{name}{end}.csv", tuple(key), tuple(columns))
+
+
+def carry_out(
+    options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]], jobs: int = 1
+) -> None:
+    """Run what is not there yet, unless only a report is wanted."""
+    if options.report:
+        if not rows.path.exists():
+            raise SystemExit(f"there are no rows in {rows.path} yet. Run without --report first.")
+        return
+    todo = tasks()
+    if options.redo:
+        rows.forget_all(todo)
+    complete(todo, rows, jobs)
