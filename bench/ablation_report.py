@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from ablation import (
+    AVERAGE,
     DEFAULT_BASE,
     OPTIMUM,
     PAPER,
     PAPER_BASE,
     PAPER_IDEAS,
-    RANDOM,
     UNDO,
     combination_name,
 )
@@ -29,12 +29,13 @@ def read(path: Path) -> dict[int, Frame]:
     """Return, by budget, the mean regret of every variant (across) on every forest (down)."""
     data = pd.read_csv(path).dropna(subset="date")
     data = data.drop_duplicates(["problem", "variant", "budget", "seed"], keep="last")
-    optimum = data[data["variant"] == OPTIMUM].set_index("problem")["value"]
+    optimum, average = (
+        data[data["variant"] == name].set_index("problem")["value"] for name in (OPTIMUM, AVERAGE)
+    )
     found = {}
-    for budget, part in data[data["variant"] != OPTIMUM].groupby("budget"):
+    for budget, part in data[~data["variant"].isin([OPTIMUM, AVERAGE])].groupby("budget"):
         mean = part.pivot_table("value", "problem", "variant", "mean", sort=False)
-        regret = mean.sub(optimum, axis=0)
-        found[budget] = regret.div(regret[RANDOM], axis=0).where(regret[RANDOM] > 0, 0.0)
+        found[budget] = mean.sub(optimum, axis=0).div(average - optimum, axis=0)
     return found
 
 
@@ -93,10 +94,10 @@ def shown(regret: Frame, variant: str, base: str) -> list[str]:
     mean, low, high = change(regret, variant, base)
     difference = (regret[variant] - regret[base]).round(9)
     counts = [int(sum(difference < 0)), int(sum(difference == 0)), int(sum(difference > 0))]
-    text = f"{mean:+.3f}"
+    text = f"{100 * mean:+.2f}"
     if low > 0 or high < 0:
         text = f"**{text}**"
-    ends = "–" if np.isnan(low) else f"{low:+.3f} to {high:+.3f}"
+    ends = "–" if np.isnan(low) else f"{100 * low:+.2f} to {100 * high:+.2f}"
     return [text, ends, " / ".join(map(str, counts))]
 
 
@@ -107,7 +108,7 @@ def variant_table(regrets: dict[int, Frame], variants: Iterable[str], base: str)
         for regret in regrets.values():
             if name not in regret:
                 break
-            row.append(f"{regret.groupby(data_set)[name].mean().mean():.3f}")
+            row.append(f"{100 * regret[name].groupby(data_set).mean().mean():.2f}")
             row += ["", "", ""] if name == base else shown(regret, name, base)
         else:
             rows.append(row)
@@ -116,10 +117,28 @@ def variant_table(regrets: dict[int, Frame], variants: Iterable[str], base: str)
     return table(["variant", *titles], rows)
 
 
+def in_short(regrets: dict[int, Frame], variants: Iterable[str], base: str) -> list[str]:
+    """Sort the variants by whether they clearly lose or gain at any number of evaluations."""
+    sorted_in: dict[str, list[str]] = {
+        "clearly worse, and never clearly better": [],
+        "clearly better, and never clearly worse": [],
+        "worse with some numbers of evaluations, better with others": [],
+        "no clear difference": [],
+    }
+    for name in variants:
+        if name == base or any(name not in regret for regret in regrets.values()):
+            continue
+        ends = [change(regret, name, base)[1:] for regret in regrets.values()]
+        worse, better = any(low > 0 for low, _ in ends), any(high < 0 for _, high in ends)
+        place = (0 if not better else 2) if worse else (1 if better else 3)
+        list(sorted_in.values())[place].append(name)
+    return [*(f"- {what}: {'; '.join(names)}" for what, names in sorted_in.items() if names), ""]
+
+
 def set_table(regret: Frame) -> list[str]:
     sets = regret.groupby(data_set, sort=False).mean()
-    rows = [[name, *(f"{r:.3f}" for r in sets[name])] for name in sets]
-    return table(["mean regret", *sets.index], rows)
+    rows = [[name, *(f"{100 * r:.2f}" for r in sets[name])] for name in sets]
+    return table(["mean regret, %", *sets.index], rows)
 
 
 def draw(regrets: dict[int, Frame], path: Path) -> None:
@@ -135,7 +154,7 @@ def draw(regrets: dict[int, Frame], path: Path) -> None:
     for panel, variants, (_, base) in zip(panels, names, parts, strict=True):
         for k, name in enumerate(reversed(variants)):
             for budget, up, mark in zip(regrets, (0.18, -0.18), ("o", "s"), strict=True):
-                mean, low, high = change(regrets[budget], name, base)
+                mean, low, high = (100 * x for x in change(regrets[budget], name, base))
                 clear = low > 0 or high < 0
                 colour = "0.6" if not clear else "tab:red" if mean > 0 else "tab:green"
                 panel.plot([low, high], [k + up, k + up], "-", color=colour)
@@ -143,8 +162,8 @@ def draw(regrets: dict[int, Frame], path: Path) -> None:
                 panel.plot(mean, k + up, mark, color=colour, ms=4, label=label)
         panel.set_yticks(range(len(variants)), list(reversed(variants)), fontsize=8)
         panel.axvline(0, color="0.3", lw=0.8)
-        panel.set_title(f"change of the regret against “{base}” (right: worse)", fontsize=9)
-        panel.set_xscale("symlog", linthresh=0.02)
+        panel.set_title(f"change of the regret against “{base}”, in % (right: worse)", fontsize=9)
+        panel.set_xscale("symlog", linthresh=0.2)
         panel.grid(alpha=0.3, axis="x")
         panel.legend(fontsize=7)
     figure.savefig(path, dpi=120)
@@ -168,7 +187,7 @@ def report(path: Path) -> str:
         f"{' and '.join(f'{b:,}' for b in regrets)} evaluations, {data['seed'].nunique()} seeds "
         "each. Regret: 0 is the proven optimum"
         + (f" (best known for {', '.join(open_proofs)})" if open_proofs else "")
-        + ", 1 the mean of random search with as many evaluations. All data sets count the same. "
+        + ", 1 the mean of the function over the box; in %. All data sets count the same. "
         "The interval holds the mean change in 95 % of bootstrap samples of the forests; where it "
         "leaves out 0, the change is bold. Then the forests on which the variant is better / the "
         "same / worse, by its mean over the seeds. Some of the data sets are ones on which choices "
@@ -184,11 +203,17 @@ def report(path: Path) -> str:
         "All combinations, against the algorithm as published:",
         "",
         *variant_table(regrets, PAPER, PAPER_BASE),
+        "In short, against the algorithm as published:",
+        "",
+        *in_short(regrets, PAPER, PAPER_BASE),
         "## What the default adds",
         "",
         "One choice at a time undone, against the default:",
         "",
         *variant_table(regrets, UNDO, DEFAULT_BASE),
+        "In short, against the default:",
+        "",
+        *in_short(regrets, UNDO, DEFAULT_BASE),
         f"## By data set, {max(regrets):,} evaluations",
         "",
         *set_table(regret),

@@ -67,6 +67,11 @@ class Problem:
         """Return the same problem, evaluated by the model's own ``predict``."""
         return replace(self, fun=self.model.predict, compiled=False)
 
+    def average(self, rows: int = 10_000) -> float:
+        """Return the mean of the function over the box, by random points."""
+        X = np.random.default_rng(0).uniform(*self.bounds.T, size=(rows, self.p))
+        return float(self.fun(X).mean())
+
     def check(self, rows: int = 1000) -> None:
         """Raise an error unless both forms of a model agree to the last bit."""
         X = np.random.default_rng(0).uniform(*self.bounds.T, size=(rows, self.p))

@@ -18,6 +18,8 @@ def spread(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
+    if seconds != seconds:
+        return "–"
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:,.0f} s" if seconds >= 1000 else f"{seconds:.3g} s"

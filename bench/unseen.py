@@ -29,7 +29,7 @@ from machine import machine, versions
 from optimizers import OPTIMIZERS
 from problems import UNSEEN, UNSEEN_DATA, load
 from rows import Row, tell
-from unseen_report import AUTO, LOCAL, report
+from unseen_report import AUTO, AVERAGE, LOCAL, report
 
 import treeopt
 
@@ -46,7 +46,7 @@ METHODS = [
     *(n for n, o in OPTIMIZERS.items() if not o.own_end and (o.max_budget or BUDGET) >= BUDGET),
     *(LOCAL, AUTO),
 ]
-ONE_SEED = ("NGOpt (nevergrad)", AUTO)
+ONE_SEED = ("NGOpt (nevergrad)", AUTO, AVERAGE)
 QUICK_DATA = ("friedman2", "wine")
 
 
@@ -69,14 +69,18 @@ class Run:
         return [(self.problem, self.method, seed) for seed in seeds]
 
     def run(self) -> list[Row]:
-        warm(self.method, load(self.problem).model.__class__.__name__, self.problem)
         about = {"p": load(self.problem).p, "machine": machine()}
         about["date"] = datetime.date.today().isoformat()
         found = []
         for key in self.expected():
-            made = self.minimise if self.method in OPTIMIZERS else self.decide
-            found.append(dict(zip(KEY, key, strict=True)) | about | made(key[-1]))
+            found.append(dict(zip(KEY, key, strict=True)) | about | self.made(key[-1]))
         return found
+
+    def made(self, seed: int) -> Row:
+        if self.method == AVERAGE:
+            return {"value": load(self.problem).average(), "versions": versions(PACKAGES)}
+        warm(self.method, load(self.problem).model.__class__.__name__, self.problem)
+        return self.minimise(seed) if self.method in OPTIMIZERS else self.decide(seed)
 
     def minimise(self, seed: int) -> Row:
         optimizer = OPTIMIZERS[self.method]
@@ -107,11 +111,11 @@ def warm(method: str, kind: str, problem: str) -> None:
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the runs, method by method."""
+    """Return the runs, method by method; the means, which the regrets need, come first."""
     problems = options.problems or at_hand()
     return [
         Run(problem, method, options.seeds, options.limit)
-        for method in options.methods
+        for method in (AVERAGE, *options.methods)
         for problem in problems
     ]
 

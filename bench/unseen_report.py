@@ -11,8 +11,9 @@ from optimizers import OPTIMIZERS
 from problems import UNSEEN, UNSEEN_DATA, UNSEEN_MODELS
 from text import duration, number, provenance, table
 
-RANDOM, UNWEIGHTED = "random search", "treeopt default, no weights"
-CLOSE = (0.01, 0.1)  # regrets
+UNWEIGHTED = "treeopt default, no weights"
+AVERAGE = "mean over the box"
+CLOSE = (0.001, 0.01)  # regrets
 SAME = 1e-9  # regrets that differ by less are the same
 
 Frame = pd.DataFrame
@@ -21,6 +22,8 @@ Frame = pd.DataFrame
 def read(path: Path) -> Frame:
     """Return the rows with data set, model and regret; the last row of a key counts."""
     data = pd.read_csv(path).dropna(subset="date")
+    average = data[data["method"] == AVERAGE].set_index("problem")["value"]
+    data = data[data["method"] != AVERAGE].copy()
     order = [*OPTIMIZERS, LOCAL, AUTO]
     data["method"] = pd.Categorical(data["method"], [m for m in order if m in set(data["method"])])
     data["problem"] = pd.Categorical(
@@ -31,9 +34,7 @@ def read(path: Path) -> Frame:
     parts = data["problem"].astype(str).str.rsplit(" ", n=2, expand=True)
     data["data"], data["model"] = parts[0], parts[1]
     best = data["problem"].map(data.groupby("problem", observed=True)["value"].min()).astype(float)
-    start = data[data["method"] == RANDOM].groupby("problem", observed=True)["value"].mean()
-    unit = data["problem"].map(start).astype(float) - best
-    data["regret"] = np.where(unit > 0, (data["value"] - best) / unit, 0.0)
+    data["regret"] = (data["value"] - best) / (data["problem"].map(average).astype(float) - best)
     return data
 
 
@@ -64,7 +65,7 @@ def rank_table(data: Frame) -> list[str]:
         seeds = data[data["method"] == method]["seed"].nunique()
         milliseconds = 1000 * data[data["method"] == method]["seconds"].mean()
         rows.append([method, *cells, f"{milliseconds:,.0f}", str(seeds)])
-    close = [f"regret ≤ {t:g}" for t in CLOSE]
+    close = [f"regret ≤ {t:.1%}" for t in CLOSE]
     head = ["method", "mean rank", *kinds, "best on", *close, "ms", "seeds"]
     return table(head, rows)
 
@@ -80,7 +81,7 @@ def regret_table(data: Frame, kind: str) -> list[str]:
         cells = []
         for name in mean.columns:
             value = mean.loc[method, name]
-            text = "–" if np.isnan(value) else f"{value:.3f}"
+            text = "–" if np.isnan(value) else f"{100 * value:.2f}"
             best = method != LOCAL and value <= least[name] + SAME
             cells.append(f"**{text}**" if best else text)
         rows.append([f"*{method}*" if method == LOCAL else method, *cells])
@@ -90,14 +91,16 @@ def regret_table(data: Frame, kind: str) -> list[str]:
 def beaten(data: Frame) -> list[str]:
     """Say where a peer's mean is below the default's, the default without weights not counted."""
     mean = regrets(black_box(data), ["data", "model"]).drop(index=UNWEIGHTED, errors="ignore")
+    if DEFAULT not in mean.index:
+        return [f"- {DEFAULT} has not run"]
     lines = []
     for data_set in (d for d in UNSEEN_DATA if d in mean.columns.get_level_values(0)):
         for model in (m for m in UNSEEN_MODELS if (data_set, m) in mean.columns):
             column = mean[data_set, model]
             peers = column[column < column[DEFAULT] - SAME].sort_values()
             if len(peers):
-                names = ", ".join(f"{m} {r:.3f}" for m, r in peers.items())
-                lines.append(f"- {data_set}, {model} ({column[DEFAULT]:.3f}): {names}")
+                names = ", ".join(f"{m} {100 * r:.2f} %" for m, r in peers.items())
+                lines.append(f"- {data_set}, {model} ({100 * column[DEFAULT]:.2f} %): {names}")
     return lines or ["- nowhere"]
 
 
@@ -117,10 +120,10 @@ def proof_table(data: Frame) -> list[str]:
             cells = [str(runs["p"].iloc[0]), f"{proven.sum()} of {len(runs)}"]
             cells += [duration(runs["seconds"][proven].median()) if proven.any() else "–"]
             open_gaps = ", ".join(number(g) for g in gap[~proven])
-            cells += [open_gaps or "–", f"{mine['regret'].mean():.3f}"]
+            cells += [open_gaps or "–", f"{100 * mine['regret'].mean():.2f}"]
             rows.append([f"{data_set}, {model}", *cells])
     head = ["models", "features", "proven", "median time of a proof", "gaps where not"]
-    return table([*head, "regret of local"], rows)
+    return table([*head, "regret of local, %"], rows)
 
 
 def draw(data: Frame, path: Path) -> None:
@@ -131,7 +134,7 @@ def draw(data: Frame, path: Path) -> None:
     mean = regrets(data[data["method"] != AUTO], ["problem"]).dropna()
     figure = Figure(figsize=(8.5, 4.6), layout="constrained")
     panel = figure.subplots()
-    tolerances = np.logspace(-3, 0, 121)
+    tolerances = np.logspace(-4, 0, 121)
     peers = [m for m in mean.index if "treeopt" not in m]
     colours = {m: mpl.colormaps["tab20"](k % 20) for k, m in enumerate(peers)}
     dashes = iter(("-", "--", "-.", ":", (0, (1, 3)), (0, (5, 1, 1, 1))))
@@ -166,10 +169,10 @@ def report(path: Path) -> str:
         + (f" Not at hand where this ran: {', '.join(absent)}." if absent else ""),
         "",
         "Regret: 0 is the least value that any method has found (the proven optimum for "
-        f"{proven} of the models), 1 the mean of random search. treeopt's methods are given the "
-        "importances of the model's features, except in the row “no weights”, which has no rank of "
-        "its own. RBFOpt and TPE, which cannot make 2,000 evaluations in reasonable time, are left "
-        "out.",
+        f"{proven} of the models), 1 the mean of the model over the box. treeopt's methods are "
+        "given the importances of the model's features, except in the row “no weights”, which has "
+        "no rank of its own. RBFOpt and TPE, which cannot make 2,000 evaluations in reasonable "
+        "time, are left out.",
         "",
         "## Ranks",
         "",
@@ -188,15 +191,16 @@ def report(path: Path) -> str:
         "",
         "## Regrets",
         "",
-        "Means over three models and all seeds. The last row looks inside the model.",
+        "Means over three models and all seeds, in %. The last row looks inside the model.",
         "",
     ]
     for kind in (k for k in UNSEEN_MODELS if k in set(data["model"])):
         lines += regret_table(data, kind)
+    limits = data[data["method"] == AUTO]["settings"].unique()
     lines += [
         "## Proven optima",
         "",
-        f'`method="auto"` with {data[data["method"] == AUTO]["settings"].iloc[0]} s, and '
+        f'`method="auto"` with {" or ".join(limits) or "nothing yet"} (seconds), and '
         '`method="local"` with 2,000 evaluations:',
         "",
         *proof_table(data),

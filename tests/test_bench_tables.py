@@ -196,7 +196,7 @@ def test_ablation_reports_regrets(bench, tmp_path):
     regrets = bench("ablation_report").read(tmp_path / "ablation_quick.csv")
     assert list(regrets) == [500, 2000]
     for regret in regrets.values():
-        assert (regret >= 0).all(axis=None) and (regret["random search"] == 1).all()
+        assert (regret >= 0).all(axis=None) and (regret["random search"] < 1).all()
         assert set(regret.index) == set(problems)
     assert (regrets[2000]["default"] < regrets[2000]["StepDIRECT"]).all()
     ideas, combinations, choices, by_data = tables(
