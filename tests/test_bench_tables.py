@@ -258,3 +258,25 @@ def test_unseen_reports_ranks_and_proofs(bench, tmp_path):
     assert {row[0] for row in ranks[1:]} == set(methods[:3])
     assert [row[0] for row in proofs[1:]] == ["friedman2, forest", "wine, LightGBM"]
     assert all(row[2] == "1 of 1" for row in proofs[1:])
+
+
+# README ------------------------------------------------------------------------------------------
+
+
+def test_readme_shows_what_was_measured(bench):
+    """The table of the README is the second block of the paper's table."""
+    root = Path(treeopt.__file__).parent.parent
+    report, text = bench("forest_report"), bench("text")
+    data = report.compiled(report.read(root / "bench" / "results" / "forest_table.csv"))
+    means = report.means(report.capped(data))
+    section = (root / "README.md").read_text(encoding="utf-8").split("## The paper, reproduced")[1]
+    header, *rows = tables(section)[0]
+    names = {"DIRECT": report.DIRECT, "StepDIRECT-0 (no local search)": report.STEP_0}
+    names |= {
+        "StepDIRECT, as published": report.STEP,
+        "**treeopt, default search**": report.DEFAULT,
+    }
+    for name, *cells in rows[:7]:
+        assert cells == [text.number(means.loc[names.get(name, name), p]) for p in header[1:]], name
+    best = report.optima(data)
+    assert rows[7][1:] == [text.number(best[p]) for p in header[1:]]
