@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ablation import (
+from ablation_variants import (
     AVERAGE,
     DEFAULT_BASE,
     OPTIMUM,
@@ -190,8 +190,10 @@ def report(path: Path) -> str:
         + ", 1 the mean of the function over the box; in %. All data sets count the same. "
         "The interval holds the mean change in 95 % of bootstrap samples of the forests; where it "
         "leaves out 0, the change is bold. Then the forests on which the variant is better / the "
-        "same / worse, by its mean over the seeds. Some of the data sets are ones on which choices "
-        "were made; the forests are others.",
+        "same / worse, by its mean over the seeds. With so many variants, one bold change in forty "
+        "would be due to chance alone, and a bootstrap of five forests is on the narrow side: "
+        "small bold changes prove little. Some of the data sets are ones on which choices were "
+        "made; the forests are others.",
         "",
         f"![Change of the regret by every variant]({plot.name})",
         "",

@@ -49,6 +49,10 @@ class Run:
     seed: int
     budgets: tuple[int, ...]
 
+    @property
+    def cost(self) -> float:
+        return max(self.budgets) * (100 if self.method in TOO_SLOW_FOR_QUICK else 1)
+
     def __str__(self) -> str:
         return f"{self.method}, {self.problem}, seed {self.seed}"
 
@@ -89,7 +93,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     found.add_argument("--peers", action="store_true", help="all methods but treeopt's")
     found.add_argument("--own", action="store_true", help="treeopt's methods only")
     found.add_argument("--budgets", nargs="+", type=int)
-    found.add_argument("--jobs", type=int, default=1, help="processes")
     options = found.parse_args(arguments)
     options.problems = options.problems or list(QUICK_PROBLEMS if options.quick else PROBLEMS)
     options.budgets = tuple(options.budgets or (QUICK_BUDGETS if options.quick else BUDGETS))
@@ -113,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         facts = {"machine": machine(), "versions": versions(PACKAGES)}
         facts["date"] = datetime.date.today().isoformat()
         about.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    carry_out(options, rows, lambda: runs(options), options.jobs)
+    carry_out(options, rows, lambda: runs(options))
     print(report(rows.path, json.loads(about.read_text(encoding="utf-8"))))
 
 

@@ -154,7 +154,7 @@ def remarks(data: Frame) -> list[str]:
             f"- {m} at {budget:,} evaluations: not on {', '.join(mean.columns[mean.loc[m].isna()])}"
             for m in mean.index[mean.isna().any(axis=1)]
         ]
-    if NGOPT in seeds:
+    if NGOPT in seeds.index:
         lines += [f"- {NGOPT}: for 500 evaluations in ten or more dimensions it chooses COBYLA"]
     return lines
 

@@ -34,9 +34,7 @@ def rows_of(
     return Rows(options.out / f"{name}{end}.csv", tuple(key), tuple(columns))
 
 
-def carry_out(
-    options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]], jobs: int = 1
-) -> None:
+def carry_out(options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]]) -> None:
     """Run what is not there yet, unless only a report is wanted."""
     if options.report:
         if not rows.path.exists():
@@ -45,4 +43,4 @@ def carry_out(
     todo = tasks()
     if options.redo:
         rows.forget_all(todo)
-    complete(todo, rows, jobs)
+    complete(todo, rows)

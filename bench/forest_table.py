@@ -25,6 +25,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,19 +58,19 @@ PACKAGES = ("numpy", "numba", "scikit-learn")
 
 RBFOPT, QUICK_RBFOPT = 300, 60  # evaluations; 300 is RBFOpt's default
 
-BLACK_BOX: list[tuple[str, int]] = [
-    ("scipy DIRECT", BUDGET),
-    (DIRECT, BUDGET),
-    (STEP_0, BUDGET),
-    (STEP, BUDGET),
-    ("DE (scipy)", OWN_END),
-    ("DE (scipy)", BUDGET),
-    ("PSO (pyswarms)", SWARM),
-    ("PSO (pyswarms)", BUDGET),
-    ("RBFOpt", RBFOPT),
-    (DEFAULT, BUDGET),
-]
-"""Every line of the tables that evaluates only: the method and its evaluations."""
+BUDGETS: dict[str, tuple[int, ...]] = {
+    "scipy DIRECT": (BUDGET,),
+    DIRECT: (BUDGET,),
+    STEP_0: (BUDGET,),
+    STEP: (BUDGET,),
+    "DE (scipy)": (BUDGET, OWN_END),
+    "PSO (pyswarms)": (BUDGET, SWARM),
+    "RBFOpt": (RBFOPT,),
+    DEFAULT: (BUDGET,),
+    LOCAL: (BUDGET,),
+    AUTO: (OWN_END,),
+}
+"""The methods, and after how many evaluations each is looked at; the last ends the run."""
 
 INSIDE = {LOCAL: "local", AUTO: "auto"}
 """Those that look inside the model, and their ``method``."""
@@ -86,38 +87,47 @@ class Run:
 
     problem: str
     method: str
-    budget: int
+    budgets: tuple[int, ...]
     seed: int
     oracle: str
 
+    @property
+    def cost(self) -> float:
+        """About the seconds that it takes."""
+        if self.method == "RBFOpt":
+            return 40.0
+        by_rows = self.oracle == PREDICT and self.method not in INSIDE
+        return 0.01 * min(max(self.budgets), 10_000) if by_rows else 0.2
+
     def __str__(self) -> str:
-        how = f"{self.budget:,} evaluations" if self.budget < OWN_END else "to its own end"
-        return f"{self.method}, {how}, {self.problem}, seed {self.seed}, {self.oracle}"
+        ends = (f"{b:,} evaluations" if b < OWN_END else "to its own end" for b in self.budgets)
+        return f"{self.method}, {' and '.join(ends)}, {self.problem}, {self.oracle}"
 
     def expected(self) -> list[tuple[Any, ...]]:
-        return [(self.problem, self.method, self.budget, self.seed, self.oracle)]
+        return [(self.problem, self.method, b, self.seed, self.oracle) for b in self.budgets]
 
     def run(self) -> list[Row]:
-        row = dict(zip(KEY, self.expected()[0], strict=True)) | {"p": load(self.problem).p}
-        row |= self.decide() if self.method in INSIDE else self.minimise()
-        row |= {"machine": machine(), "date": datetime.date.today().isoformat()}
-        return [row]
-
-    def minimise(self) -> Row:
         warm(self.method)
+        found = [self.decide()] if self.method in INSIDE else self.minimise()
+        about = {"p": load(self.problem).p, "machine": machine()}
+        about["date"] = datetime.date.today().isoformat()
+        keys = (dict(zip(KEY, key, strict=True)) for key in self.expected())
+        return [key | row | about for key, row in zip(keys, found, strict=True)]
+
+    def minimise(self) -> list[Row]:
         problem, optimizer = load(self.problem), OPTIMIZERS[self.method]
         if self.oracle == PREDICT:
             problem = problem.by_predict()
-        f = optimizer.minimise(problem, self.budget, self.seed, time.perf_counter)
+        f = optimizer.minimise(problem, max(self.budgets), self.seed, time.perf_counter)
         if f.nfev == OWN_END:
             raise AssertionError(f"{self}: it did not end by itself")
-        value, nfev, seconds = f.after(self.budget)
-        row = {"value": value, "nfev": nfev, "seconds": seconds, "settings": optimizer.settings}
-        return row | {"versions": versions((*PACKAGES, *optimizer.packages))}
+        about = {"settings": optimizer.settings}
+        about["versions"] = versions((*PACKAGES, *optimizer.packages))
+        ends = (f.after(budget) for budget in self.budgets)
+        return [{"value": v, "nfev": n, "seconds": s} | about for v, n, s in ends]
 
     def decide(self) -> Row:
         """Time a decision, from the model itself or from the converted one."""
-        warm(self.method)
         problem, method = load(self.problem), INSIDE[self.method]
         model = problem.ensemble if self.oracle == COMPILED else problem.model
         begin = time.perf_counter()
@@ -143,34 +153,29 @@ def warm(method: str) -> None:
 def runs(options: argparse.Namespace) -> list[Run]:
     """Return the runs, the compiled ones first."""
     found = []
-    lines = [*BLACK_BOX, (LOCAL, BUDGET), (AUTO, OWN_END)]
-    for oracle in (COMPILED, PREDICT):
-        for method, budget in lines:
-            if method not in options.methods:
+    for oracle, method in product((COMPILED, PREDICT), options.methods):
+        budgets, seeds = BUDGETS[method], range(options.seeds)
+        if method in OPTIMIZERS:
+            seeds = OPTIMIZERS[method].seeds(options.seeds)
+        if method == "RBFOpt" and options.quick:
+            budgets, seeds = (QUICK_RBFOPT,), seeds[:1]
+        if oracle == PREDICT:
+            if options.quick and method not in QUICK_BY_PREDICT:
                 continue
-            seeds = range(options.seeds)
-            if method in OPTIMIZERS:
-                seeds = OPTIMIZERS[method].seeds(options.seeds)
-            if method == "RBFOpt" and options.quick:
-                seeds, budget = seeds[:1], QUICK_RBFOPT
-            if oracle == PREDICT:
-                if options.quick and method not in QUICK_BY_PREDICT:
-                    continue
-                slow = budget == OWN_END or method == "RBFOpt"
-                n = 1 if options.quick else SLOW_PREDICT_SEEDS if slow else PREDICT_SEEDS
-                seeds = seeds[:n]
-            found += [
-                Run(problem, method, budget, seed, oracle)
-                for problem in options.problems
-                for seed in seeds
-            ]
+            slow = method == "RBFOpt" or (OWN_END in budgets and method not in INSIDE)
+            n = 1 if options.quick else SLOW_PREDICT_SEEDS if slow else PREDICT_SEEDS
+            seeds = seeds[:n]
+        found += [
+            Run(problem, method, budgets, seed, oracle)
+            for problem in options.problems
+            for seed in seeds
+        ]
     return found
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    methods = list(dict.fromkeys([method for method, _ in BLACK_BOX] + list(INSIDE)))
-    options = parser(__doc__, "few seeds, hardly any predict", PAPER, methods).parse_args(arguments)
-    options.methods = options.methods or methods
+    options = parser(__doc__, "few seeds, hardly any predict", PAPER, BUDGETS).parse_args(arguments)
+    options.methods = options.methods or list(BUDGETS)
     options.problems = options.problems or list(PAPER)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     return options

@@ -91,7 +91,7 @@ class Optimizer:
 
     Where the behaviour depends on the budget (``per_budget``), every budget is a run of its own;
     else the longest run answers for all. A method with an ``own_end`` is not started again when it
-    stops, and not compared at equal budgets. ``settings`` and ``packages`` say how it was run.
+    stops; it is for ``forest_table.py`` alone. ``settings`` and ``packages`` say how it was run.
     """
 
     name: str
@@ -370,7 +370,14 @@ def ngopt(f: Counter, seed: int) -> None:
     run_nevergrad(f, seed, "NGOpt")
 
 
-@register("RBFOpt", packages=("rbfopt", "casadi"), per_budget=True, max_budget=300, max_seeds=5)
+@register(
+    "RBFOpt",
+    settings="CasADi's Ipopt in place of Bonmin, no limit but the evaluations",
+    packages=("rbfopt", "casadi"),
+    per_budget=True,
+    max_budget=300,
+    max_seeds=5,
+)
 def rbfopt(f: Counter, seed: int) -> None:
     """Ends by its evaluations alone: its limits of iterations and cycles are out of reach."""
     from rbfopt import RbfoptAlgorithm, RbfoptSettings, RbfoptUserBlackBox

@@ -2,7 +2,8 @@
 
 RBFOpt asks Pyomo for one of these executables by name. `solvers` answers with `Ipopt`, which works
 in process: Pyomo writes the model as ``.nl``, CasADi reads it and calls Ipopt. Problems with
-integers are refused. On the others Bonmin is Ipopt from several starting points, and so is this.
+integers are refused. On the others Bonmin is Ipopt from several random starting points, and so is
+this, from as many; the points are others.
 """
 
 from __future__ import annotations

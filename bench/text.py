@@ -51,7 +51,8 @@ def mean_table(
         for problem in mean.columns:
             m = mean.loc[method, problem]
             text = "–" if m != m else show(m)
-            if bold and m <= least[problem] + 1e-9 * abs(least[problem]):
+            alone = mean[problem].count() < 2
+            if bold and not alone and m <= least[problem] + 1e-9 * abs(least[problem]):
                 text = f"**{text}**"
             if count.loc[method, problem] > 1:
                 text += f" ± {deviation(std.loc[method, problem])}"

@@ -59,6 +59,10 @@ class Run:
     seeds: int
     limit: float
 
+    @property
+    def cost(self) -> float:
+        return 50.0 if self.method in (*TOO_SLOW_FOR_QUICK, LOCAL, AUTO) else 1.0
+
     def __str__(self) -> str:
         return f"{self.method}, {self.problem}"
 
@@ -136,9 +140,7 @@ def at_hand() -> list[str]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    found = parser(__doc__, "six problems, fast methods", UNSEEN, METHODS)
-    found.add_argument("--jobs", type=int, default=1, help="processes")
-    options = found.parse_args(arguments)
+    options = parser(__doc__, "six problems, fast methods", UNSEEN, METHODS).parse_args(arguments)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     options.limit = QUICK_PROOF_LIMIT if options.quick else PROOF_LIMIT
     slow = TOO_SLOW_FOR_QUICK if options.quick else ()
@@ -151,7 +153,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     rows = rows_of(options, "unseen", KEY, COLUMNS)
-    carry_out(options, rows, lambda: runs(options), options.jobs)
+    carry_out(options, rows, lambda: runs(options))
     print(report(rows.path))
 
 

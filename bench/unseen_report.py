@@ -50,7 +50,7 @@ def regrets(data: Frame, by: list[str]) -> Frame:
 
 
 def rank_table(data: Frame) -> list[str]:
-    """Mean ranks and regrets of the methods that ran everywhere, by kind of model."""
+    """Mean ranks of the methods that ran everywhere, by kind of model, and shares of success."""
     mean = regrets(black_box(data), ["problem"]).dropna()
     ranked = mean.drop(index=UNWEIGHTED, errors="ignore").round(9).rank(axis=0)
     kinds = [k for k in UNSEEN_MODELS if k in set(data["model"])]
@@ -154,6 +154,7 @@ def report(path: Path) -> str:
     data = read(path)
     plot = path.with_suffix(".png")
     draw(data, plot)
+    each = data.groupby(["data", "model"])["problem"].nunique().max()
     absent = [d for d in UNSEEN_DATA if d not in set(data["data"])]
     proven = data[(data["method"] == AUTO) & (data["status"] == "OPTIMAL")]["problem"].nunique()
     lines = [
@@ -162,11 +163,11 @@ def report(path: Path) -> str:
         provenance(data),
         "",
         f"{data['problem'].nunique()} models: forests, XGBoost and LightGBM with 100 trees and the "
-        "defaults of their libraries, three of each on every data set. Generated data (500 rows, "
+        f"defaults of their libraries, {each} of each on every data set. Generated data (500 rows, "
         "noise 1) are drawn anew for each model; of real data each has another four fifths, at "
         "most 2,000 rows; a class is taken as a number. They are minimised over the range of the "
         "data, with 2,000 evaluations."
-        + (f" Not at hand where this ran: {', '.join(absent)}." if absent else ""),
+        + (f" Not in these rows: {', '.join(absent)}." if absent else ""),
         "",
         "Regret: 0 is the least value that any method has found (the proven optimum for "
         f"{proven} of the models), 1 the mean of the model over the box. treeopt's methods are "
@@ -185,13 +186,13 @@ def report(path: Path) -> str:
         "",
         "## Where a peer beats the default",
         "",
-        "By the mean over the three models; in brackets the default's regret:",
+        "By the mean over models and seeds; in brackets the default's regret:",
         "",
         *beaten(data),
         "",
         "## Regrets",
         "",
-        "Means over three models and all seeds, in %. The last row looks inside the model.",
+        "Means over models and seeds, in %. The last row looks inside the model.",
         "",
     ]
     for kind in (k for k in UNSEEN_MODELS if k in set(data["model"])):

@@ -46,7 +46,7 @@ def test_forest_table_has_every_row(forest_run, bench):
     always = ["value", "nfev", "seconds", "settings", "versions", "machine", "date"]
     assert data[always].notna().all(axis=None)
     compiled = data[data["oracle"] == "compiled"]
-    assert set(compiled["method"]) == {m for m, _ in module.BLACK_BOX} | set(module.INSIDE)
+    assert set(compiled["method"]) == set(module.BUDGETS)
     assert (data["nfev"] <= data["budget"]).all()
     family = data[data["method"].isin(bench("forest_report").FAMILY)]
     assert (family["nfev"] == 2000).all()
@@ -115,6 +115,70 @@ def test_claims_of_the_paper_are_read_from_its_numbers(forest_run, bench):
     assert rows["StepDIRECT takes less time than PSO"][1] == "not measured"
 
 
+def handmade(bench):
+    """Two problems; on the second one StepDIRECT-0 has not run, and a peer beats the default."""
+    report = bench("forest_report")
+    rows = []
+
+    def add(method, value, problem="boston", budget=2000, seeds=2, seconds=1.0, **more):
+        for seed in range(seeds):
+            for oracle in ("compiled", "predict"):
+                row = {"problem": problem, "method": method, "budget": budget, "seed": seed}
+                row |= {"oracle": oracle, "value": value, "nfev": min(budget, 5000)}
+                slow = 100.0 if oracle == "predict" else 1.0
+                rows.append(row | {"seconds": seconds * slow, "date": "2026"} | more)
+
+    for problem in ("boston", "mpg"):
+        add(report.STEP, 3.0, problem)
+        add("DE (scipy)", 4.0 if problem == "boston" else 1.5, problem)
+        add("DE (scipy)", 1.0, problem, report.OWN_END, seconds=5.0)
+        add(report.DEFAULT, 2.0, problem)
+        add(report.AUTO, 1.0, problem, report.OWN_END, seconds=0.01, bound=1.0, status="OPTIMAL")
+    add(report.STEP_0, 0.1 + 0.2 + 2.7, seeds=1)
+    add(report.DIRECT, 5.0, seeds=1)
+    data = pd.DataFrame(rows)
+    for column, order in (("method", report.METHODS), ("problem", ("boston", "mpg"))):
+        data[column] = pd.Categorical(data[column], order).remove_unused_categories()
+    return report, data
+
+
+def test_blocks_and_statements_of_a_table_that_is_known(bench):
+    report, data = handmade(bench)
+    assert not report.disagreements(data)
+    de = report.as_published(report.compiled(data)).query("method == 'DE (scipy)'")
+    assert set(de["value"]) == {1.0} and set(de["nfev"]) == {5000}
+    assert report.capped(data)["budget"].max() == 2000
+    assert not report.capped(data)["method"].isin([report.AUTO]).any()
+    claims = {row[0]: row[2] for row in tables("\n".join(report.claims(data)))[0]}
+    assert claims["StepDIRECT-0 ends lower than DIRECT"] == "boston"
+    assert claims["StepDIRECT ends lower than StepDIRECT-0"] == "nowhere", "3.0 is not below 3.0"
+    assert claims["StepDIRECT takes less time than DE"] == "boston, mpg"
+    assert claims["StepDIRECT takes less time than PSO"] == "not measured"
+    faster, far_faster, best = report.aims(data)
+    assert faster[1:] == ["100× (boston) to 100×", "yes"] and far_faster[1:] == ["on 2 of 2", "yes"]
+    assert best[1:] == ["not on mpg", "✗ no"]
+    peers = report.better_peers(data)
+    assert peers[0].startswith("- DE (scipy) on mpg: 1.5 after 2,000 evaluations")
+    assert [line.split(":")[0] for line in peers[1:]] == [
+        "- DE (scipy) on boston",
+        "- DE (scipy) on mpg",
+    ]
+    (gaps,) = tables("\n".join(report.gap_table(data)))
+    by_name = {row[0]: row[1:] for row in gaps}
+    assert by_name[report.DEFAULT] == ["100.00%", "100.00%"]
+    assert by_name[report.STEP_0] == ["200.00%", "–"]
+    (times,) = tables("\n".join(report.time_table(data)))
+    own_end = next(row for row in times if row[0] == "DE (scipy), to its own end")
+    assert own_end[1:] == ["predict", "500 s ± 0%", "500 s ± 0%"]
+
+
+def test_what_did_not_run_meets_no_aim(bench):
+    report, data = handmade(bench)
+    for method in (report.AUTO, report.DEFAULT):
+        part = data[~((data["problem"] == "mpg") & (data["method"] == method))]
+        assert any("mpg" in aim[1] and aim[2] == "✗ no" for aim in report.aims(part))
+
+
 # Figures -----------------------------------------------------------------------------------------
 
 
@@ -164,7 +228,7 @@ def test_figures_are_drawn(bench, tmp_path):
 
 
 def edits(bench):
-    return {n: v.edit for n, v in bench("ablation").VARIANTS.items() if v.edit is not None}
+    return {n: v.edit for n, v in bench("ablation_variants").VARIANTS.items() if v.edit is not None}
 
 
 def test_edits_fit_the_source(bench):
@@ -179,7 +243,7 @@ def test_edits_fit_the_source(bench):
 
 
 def test_combinations_leave_out_what_they_say(bench):
-    paper = bench("ablation").PAPER
+    paper = bench("ablation_variants").PAPER
     assert len(paper) == 9
     for name, variant in paper.items():
         if name != "DIRECT":
@@ -190,7 +254,7 @@ def test_combinations_leave_out_what_they_say(bench):
 
 
 def test_ablation_reports_regrets(bench, tmp_path):
-    problems = ["bodyfat 1", "bodyfat 2"]
+    problems = ["bodyfat 1", "bodyfat 2", "mpg 2"]
     arguments = ["--quick", "--seeds", "1", "--problems", *problems, "--out", str(tmp_path)]
     bench("ablation").main(arguments)
     regrets = bench("ablation_report").read(tmp_path / "ablation_quick.csv")
@@ -198,14 +262,15 @@ def test_ablation_reports_regrets(bench, tmp_path):
     for regret in regrets.values():
         assert (regret >= 0).all(axis=None) and (regret["random search"] < 1).all()
         assert set(regret.index) == set(problems)
-    assert (regrets[2000]["default"] < regrets[2000]["StepDIRECT"]).all()
+    assert (regrets[2000]["default"] <= regrets[2000]["StepDIRECT"]).all()
+    assert 0.1 < regrets[2000]["DIRECT"]["mpg 2"] < 1
     ideas, combinations, choices, by_data = tables(
         (tmp_path / "ablation_quick.md").read_text(encoding="utf-8")
     )
     assert [row[0] for row in ideas[1:]] == ["σ", "weights", "local search"]
-    plain = [n for n, v in bench("ablation").UNDO.items() if v.edit is None]
+    plain = [n for n, v in bench("ablation_variants").UNDO.items() if v.edit is None]
     assert [row[0] for row in choices[1:]] == plain
-    assert len(combinations) == 10 and by_data[0][1:] == ["bodyfat"]
+    assert len(combinations) == 10 and by_data[0][1:] == ["bodyfat", "mpg"]
 
 
 def test_bootstrap_keeps_to_the_data_sets(bench):
@@ -214,6 +279,8 @@ def test_bootstrap_keeps_to_the_data_sets(bench):
     regret = pd.DataFrame({"base": 0.0, "same": 0.0, "worse": [1.0] * 4 + [3.0] * 4}, index)
     assert report.change(regret, "same", "base") == (0, 0, 0)
     assert report.change(regret, "worse", "base") == (2, 2, 2)
+    assert report.change(regret.iloc[:6], "worse", "base")[0] == 2, "data sets count the same"
+    assert np.isnan(report.change(regret.iloc[:5], "worse", "base")[1]), "one forest has no ends"
 
 
 @slow
@@ -255,9 +322,23 @@ def test_unseen_reports_ranks_and_proofs(bench, tmp_path):
     auto = data[data["method"] == "treeopt auto"]
     assert (auto["regret"] < 1e-9).all() and set(auto["status"]) == {"OPTIMAL"}
     ranks, *_, proofs = tables((tmp_path / "unseen_quick.md").read_text(encoding="utf-8"))
-    assert {row[0] for row in ranks[1:]} == set(methods[:3])
+    assert {row[0] for row in ranks[1:]} == set(methods[:3]) and ranks[-1][0] == "random search"
+    average = bench("problems").load(problems[0]).average()
+    one = data[(data["problem"] == problems[0]) & (data["method"] == "random search")].iloc[0]
+    best = auto.set_index("problem")["value"][problems[0]]
+    assert one["regret"] == pytest.approx((one["value"] - best) / (average - best))
     assert [row[0] for row in proofs[1:]] == ["friedman2, forest", "wine, LightGBM"]
     assert all(row[2] == "1 of 1" for row in proofs[1:])
+
+
+def test_unseen_reports_what_there_is(bench, tmp_path):
+    """A run of few methods is no error, and claims nothing about the others."""
+    chosen = ["--problems", "wine LightGBM 0", "--methods", "(1+1)"]
+    bench("unseen").main(["--quick", *chosen, "--out", str(tmp_path)])
+    text = (tmp_path / "unseen_quick.md").read_text(encoding="utf-8")
+    assert "treeopt default has not run" in text and "1 of each" in text
+    with pytest.raises(SystemExit, match="Run without --report first"):
+        bench("ablation").main(["--report", "--out", str(tmp_path)])
 
 
 # README ------------------------------------------------------------------------------------------
