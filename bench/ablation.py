@@ -9,7 +9,7 @@ is the proven optimum, 1 the mean of the function over the box.
 
 Finished rows are appended to ``bench/results/ablation.csv``, and a run that was interrupted goes on
 where it stopped. Then ``ablation.md`` and ``ablation.png`` are made; ``--report`` makes only these.
-It takes about 25 minutes, most of it compiling the edited copies; with ``--quick``, which has two
+It takes about 20 minutes, most of it compiling the edited copies; with ``--quick``, which has two
 forests and no edits, and names with ``ablation_quick``, half a minute.
 """
 

@@ -8,7 +8,7 @@ and against time, from the rows of ``forest_convergence.csv``; these are written
 run that was interrupted goes on where it stopped.
 
 ``forest_figures.md`` holds all three. ``--report`` draws from the rows that are there. It takes
-about 20 minutes, nearly all of it RBFOpt; with ``--quick``, which has fewer problems and seeds, and
+ten minutes, nearly all of it RBFOpt; with ``--quick``, which has fewer problems and seeds, and
 names with ``_quick``, half a minute.
 """
 

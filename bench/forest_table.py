@@ -12,8 +12,8 @@ clock.
 
 Finished rows are appended to ``bench/results/forest_table.csv``, and a run that was interrupted
 goes on where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
-``forest_table.md`` is made; ``--report`` makes only that. It takes about an hour, most of it
-waiting for ``predict``; with ``--quick``, which has few seeds and hardly any ``predict``, two
+``forest_table.md`` is made; ``--report`` makes only that. It takes about 75 minutes, most of
+it waiting for ``predict``; with ``--quick``, which has few seeds and hardly any ``predict``, two
 minutes, and the names begin with ``forest_table_quick``.
 """
 
