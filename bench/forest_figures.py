@@ -62,7 +62,7 @@ PAIR = ("rm", "lstat")  # of boston, for the landscape
 PIXELS = 500
 SEED = 0
 
-SEEDS, SLOW_SEEDS, QUICK_SEEDS = 20, 3, 3
+SEEDS, SLOW_SEEDS, QUICK_SEEDS = 10, 3, 3
 QUICK_PROBLEMS = ("mpg",)
 CHECKPOINTS = np.unique(np.geomspace(1, BUDGET, 40).astype(int))
 METHODS = ("scipy DIRECT", DIRECT, STEP_0, STEP, "DE (scipy)", "PSO (pyswarms)", "RBFOpt")

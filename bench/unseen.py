@@ -8,9 +8,9 @@ problems had a part in the making of treeopt.
 
 Finished rows are appended to ``bench/results/unseen.csv``, and a run that was interrupted goes on
 where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
-``unseen.md`` and ``unseen.png`` are made; ``--report`` makes only these. It takes half an hour; with
-``--quick``, which has six small problems, the fast methods and names with ``unseen_quick``, one
-minute.
+``unseen.md`` and ``unseen.png`` are made; ``--report`` makes only these. It takes half an hour;
+with ``--quick``, which has six small problems, the fast methods and names with ``unseen_quick``,
+one minute.
 """
 
 from __future__ import annotations
