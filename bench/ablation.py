@@ -34,7 +34,7 @@ from command import carry_out, parser, rows_of
 from machine import machine, versions
 from optimizers import OPTIMIZERS, Optimizer, stepdirect
 from problems import ABLATION, load
-from rows import Row
+from rows import Row, uninterrupted
 
 import treeopt
 
@@ -98,6 +98,7 @@ class Run:
     def prove(self, problem: str) -> Row:
         p = load(problem)
         found = treeopt.minimize(p.ensemble, p.bounds, time_limit=PROOF_LIMIT)
+        uninterrupted(found)
         return {"value": found.fun, "bound": found.bound}
 
     def in_a_copy(self) -> list[Row]:

@@ -18,18 +18,19 @@ def parser(
     if methods:
         found.add_argument("--methods", nargs="+", choices=list(methods), metavar="METHOD")
     found.add_argument("--problems", nargs="+", choices=list(problems), metavar="PROBLEM")
-    found.add_argument("--seeds", type=int)
-    found.add_argument("--redo", action="store_true", help="forget the rows of this choice first")
-    found.add_argument("--report", action="store_true", help="run nothing")
-    found.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
+    found.add_argument("--seeds", type=int, help="how many")
+    redo = "forget the rows of this choice first, in the folder --out"
+    found.add_argument("--redo", action="store_true", help=redo)
+    found.add_argument("--report", action="store_true", help="run nothing, write the page again")
+    here = Path(__file__).resolve().parent / "results"
+    found.add_argument("--out", type=Path, default=here, help="folder, bench/results by default")
     return found
 
 
 def rows_of(
     options: argparse.Namespace, name: str, key: Iterable[str], columns: Iterable[str]
 ) -> Rows:
-    """Return the rows of a file in the chosen folder, which is made if need be."""
-    options.out.mkdir(parents=True, exist_ok=True)
+    """Return the rows of a file in the chosen folder."""
     end = "_quick" if options.quick else ""
     return Rows(options.out / f"{name}{end}.csv", tuple(key), tuple(columns))
 
@@ -40,7 +41,11 @@ def carry_out(options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[
         if not rows.path.exists():
             raise SystemExit(f"there are no rows in {rows.path} yet. Run without --report first.")
         return
+    options.out.mkdir(parents=True, exist_ok=True)
     todo = tasks()
     if options.redo:
         rows.forget_all(todo)
-    complete(todo, rows)
+    try:
+        complete(todo, rows)
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted; the same command goes on where it stopped") from None

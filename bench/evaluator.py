@@ -173,7 +173,7 @@ MODELS = {
         categories=CATEGORIES,
     ),
 }
-QUICK = ("forest-boston", "xgboost", "lightgbm", "lightgbm-categories")
+QUICK = ("forest-boston", "xgboost", "lightgbm")
 
 
 @dataclass
@@ -358,17 +358,19 @@ def write_csv(path: Path, rows: list[Row], about: Row) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [k.name for k in ENGINES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="four models, up to 1,000 rows")
+    quick = "three models, up to 1,000 rows, one thread"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--models", nargs="+", choices=MODELS)
     parser.add_argument("--engines", nargs="+", choices=names, default=names)
     parser.add_argument("--rows", nargs="+", type=int)
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--threads", nargs="+", type=int)
     parser.add_argument("--reps", type=int, help="repetitions: 9, with --quick 7")
     parser.add_argument("--lleaves-python", type=Path, help="a Python that has lleaves")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
     options.models = options.models or list(QUICK if options.quick else MODELS)
     options.rows = options.rows or [1, 5, 32, 1_000, *([] if options.quick else [100_000])]
+    options.threads = options.threads or ([1] if options.quick else [1, 2])
     options.reps = options.reps or (7 if options.quick else 9)
     return options
 

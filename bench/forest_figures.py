@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from optimizers import OPTIMIZERS
 from problems import PAPER, Array, Problem, boston, forest, load, of_model
-from rows import Row, Rows
+from rows import Row, Rows, uninterrupted
 from text import provenance
 
 import treeopt
@@ -233,6 +233,7 @@ class Trace:
     def decide(self) -> Iterator[Row]:
         problem, method = load(self.problem), INSIDE[self.method]
         found = treeopt.minimize(problem.ensemble, problem.bounds, method=method, rng=self.seed)
+        uninterrupted(found)
         end = (found.time, found.nfev, found.fun, found.bound)
         for seconds, nfev, value, bound in [*found.history.tolist(), end]:
             if np.isfinite(value):

@@ -12,9 +12,9 @@ clock.
 
 Finished rows are appended to ``bench/results/forest_table.csv``, and a run that was interrupted
 goes on where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
-``forest_table.md`` is made; ``--report`` makes only that. It takes about 75 minutes, most of
-it waiting for ``predict``; with ``--quick``, which has few seeds and hardly any ``predict``, two
-minutes, and the names begin with ``forest_table_quick``.
+``forest_table.md`` is made; ``--report`` makes only that. It takes about 75 minutes, most of it
+waiting for ``predict``; with ``--quick``, which has two forests, few seeds and hardly any
+``predict``, one minute, and the names begin with ``forest_table_quick``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from forest_report import (
 from machine import machine, versions
 from optimizers import OPTIMIZERS, SEEDS
 from problems import PAPER, load
-from rows import Row
+from rows import Row, uninterrupted
 
 import treeopt
 
@@ -77,7 +77,7 @@ INSIDE = {LOCAL: "local", AUTO: "auto"}
 
 COMPILED, PREDICT = "compiled", "predict"
 PREDICT_SEEDS, SLOW_PREDICT_SEEDS = 3, 2  # slow: many evaluations, or many seconds between them
-QUICK_SEEDS = 3
+QUICK_SEEDS, QUICK_PROBLEMS = 3, ("boston", "mpg")
 QUICK_BY_PREDICT = (STEP, *INSIDE)
 
 
@@ -132,6 +132,7 @@ class Run:
         model = problem.ensemble if self.oracle == COMPILED else problem.model
         begin = time.perf_counter()
         found = treeopt.minimize(model, problem.bounds, method=method, rng=self.seed)
+        uninterrupted(found)
         row: Row = {"seconds": time.perf_counter() - begin, "value": found.fun, "nfev": found.nfev}
         if problem.model.predict(np.array(found.x)[None])[0] != found.fun:
             raise AssertionError(f"{self}: {found.fun!r} is not what the model predicts")
@@ -174,9 +175,9 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    options = parser(__doc__, "few seeds, hardly any predict", PAPER, BUDGETS).parse_args(arguments)
+    options = parser(__doc__, "two forests, few seeds", PAPER, BUDGETS).parse_args(arguments)
     options.methods = options.methods or list(BUDGETS)
-    options.problems = options.problems or list(PAPER)
+    options.problems = options.problems or list(QUICK_PROBLEMS if options.quick else PAPER)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     return options
 

@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 from problems import Array, Problem
+from rows import uninterrupted
 
 SEEDS = 20
 SLOW_SEEDS = 3  # for methods that need several milliseconds per evaluation
@@ -161,7 +162,7 @@ def stepdirect(f: Counter, seed: int, settings: Any, uniform: bool = False) -> N
         settings=settings,
         rng=seed,
     )
-    f.record(result.values)
+    f.record(uninterrupted(result).values)
 
 
 @register("treeopt default", settings="StepDirectSettings()", per_budget=True)

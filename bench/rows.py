@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from treeopt import Status
+
 Row = dict[str, Any]
 
 PACE = 1.0
 """Seconds between two lines of progress."""
+
+EARLY = 0.1
+"""Share of the work before which nothing is said of the time to come: kernels are compiled."""
 
 
 class Task(Protocol):
@@ -98,9 +103,17 @@ def complete(todo: Sequence[Task], rows: Rows) -> None:
         spent_cost += task.cost
         if spent >= said + PACE or k == len(missing):
             said, left = spent, spent * (cost / spent_cost - 1)
-            tell(f"{k}/{len(missing)}, {spent:.0f} s, about {left:.0f} s to go: {task}")
+            ahead = f", about {left:.0f} s to go" if spent_cost > EARLY * cost else ""
+            tell(f"{k}/{len(missing)}, {spent:.0f} s{ahead}: {task}")
     for error, n in absent.items():
         tell(f"{n} tasks did not run: {error}. Install it, and start again.")
+
+
+def uninterrupted(result: Any) -> Any:
+    """Return what a search of treeopt has found; one that Ctrl-C has ended is no result."""
+    if result.status is Status.STOPPED:
+        raise KeyboardInterrupt
+    return result
 
 
 def tell(text: str) -> None:

@@ -28,7 +28,7 @@ from command import carry_out, parser, rows_of
 from machine import machine, versions
 from optimizers import OPTIMIZERS
 from problems import UNSEEN, UNSEEN_DATA, load
-from rows import Row, tell
+from rows import Row, tell, uninterrupted
 from unseen_report import AUTO, AVERAGE, LOCAL, report
 
 import treeopt
@@ -100,6 +100,7 @@ class Run:
         found = treeopt.minimize(
             problem.ensemble, problem.bounds, method=method, rng=seed, **limits
         )
+        uninterrupted(found)
         row = {"value": found.fun, "nfev": found.nfev, "seconds": round(found.time, 5)}
         row |= {"bound": found.bound, "status": found.status.name, "versions": versions(PACKAGES)}
         return row | {"settings": ", ".join(f"{k}={v}" for k, v in limits.items())}
