@@ -184,7 +184,7 @@ def report(path: Path) -> str:
     draw(regrets, plot)
     open_proofs = unproven(path)
     of_sets = regret[DEFAULT_BASE].groupby(data_set).mean()
-    hardest, share = of_sets.idxmax(), of_sets.max() / of_sets.sum()
+    hardest, share = of_sets.idxmax(), of_sets.max() / max(of_sets.sum(), 1e-300)
     lines = [
         "# What each idea is worth",
         "",

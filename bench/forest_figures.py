@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from command import carry_out, parser, rows_of
-from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0
+from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0, colours_of
 from forest_table import BUDGET, INSIDE, PACKAGES, RBFOPT, warm
 from machine import machine, versions
 from matplotlib.figure import Figure
@@ -34,7 +33,7 @@ from matplotlib.patches import Rectangle
 from optimizers import OPTIMIZERS
 from problems import PAPER, Array, Problem, boston, forest, load, of_model
 from rows import Row, Rows, uninterrupted
-from text import provenance
+from text import number, provenance, table
 
 import treeopt
 from treeopt.arguments import read_seed
@@ -65,6 +64,7 @@ SEED = 0
 SEEDS, SLOW_SEEDS, QUICK_SEEDS = 10, 3, 3
 QUICK_PROBLEMS = ("mpg",)
 CHECKPOINTS = np.unique(np.geomspace(1, BUDGET, 40).astype(int))
+EARLY_AT = tuple(int(n) for n in CHECKPOINTS if 40 <= n <= 300)[::3]  # evaluations, for a table
 METHODS = ("scipy DIRECT", DIRECT, STEP_0, STEP, "DE (scipy)", "PSO (pyswarms)", "RBFOpt")
 METHODS += (DEFAULT, LOCAL, AUTO)
 KEY = ("problem", "method", "seed")
@@ -254,7 +254,7 @@ def traces(options: argparse.Namespace) -> list[Trace]:
     return found
 
 
-def curves(runs: pd.DataFrame, axis: str, points: Array) -> Array:
+def curves(runs: pd.DataFrame, axis: str, points: Array, centre: Any = np.median) -> Array:
     """Return the median over the seeds of the best value so far at some evaluations or times."""
     values = []
     for _, run in runs.groupby("seed"):
@@ -264,14 +264,14 @@ def curves(runs: pd.DataFrame, axis: str, points: Array) -> Array:
     found = np.array(values)
     found[:, points > runs[axis].max()] = np.nan
     complete_columns = ~np.isnan(found).any(axis=0)
-    return np.where(complete_columns, np.median(found, axis=0), np.nan)
+    return np.where(complete_columns, centre(found, axis=0), np.nan)
 
 
 def draw_convergence(data: pd.DataFrame, path: Path) -> None:
     """One column of panels per problem: above against evaluations, below against time."""
     problems = [p for p in PAPER if p in set(data["problem"])]
     methods = [m for m in METHODS if m in set(data["method"])]
-    colours = dict(zip(METHODS, mpl.colormaps["tab10"].colors, strict=True)) | {DEFAULT: "black"}
+    colours = colours_of(METHODS)
     figure = Figure(figsize=(3.2 * len(problems) + 2.4, 6.4), layout="constrained")
     panels = figure.subplots(2, len(problems), squeeze=False)
     seconds = np.geomspace(1e-4, data["seconds"].max(), 200)
@@ -299,7 +299,7 @@ def draw_convergence(data: pd.DataFrame, path: Path) -> None:
         panels[1, column].step(
             finite["seconds"], finite["bound"], where="post", ls=":", color=colours[AUTO]
         )
-        start = here[here["nfev"] == 1]["value"].max()
+        start = here[here["nfev"] == 1].groupby("method")["value"].median().median()
         reach = start - optimum
         panels[0, column].set(title=problem, xlabel="evaluations")
         panels[0, column].set_ylim(optimum - 0.05 * reach, optimum + 0.8 * reach)
@@ -312,6 +312,25 @@ def draw_convergence(data: pd.DataFrame, path: Path) -> None:
     }
     figure.legend(handles.values(), handles, loc="outside right center", fontsize=8)
     figure.savefig(path, dpi=110)
+
+
+def early_tables(data: pd.DataFrame) -> list[str]:
+    """Means of the best value after few evaluations, the least in each column bold."""
+    problems = [p for p in PAPER if p in set(data["problem"])]
+    methods = [m for m in METHODS if m not in INSIDE and m in set(data["method"])]
+    lines = []
+    for n in EARLY_AT:
+        means = pd.DataFrame(np.nan, methods, problems)
+        for (method, problem), runs in data.groupby(["method", "problem"]):
+            if method in methods:
+                means.loc[method, problem] = curves(runs, "nfev", np.array([n]), np.mean)[0]
+        least = means.min()
+        rows = [
+            [m, *(f"**{number(v)}**" if v == least[p] else number(v) for p, v in row.items())]
+            for m, row in means.iterrows()
+        ]
+        lines += table([f"after {n} evaluations", *problems], rows)
+    return lines
 
 
 def report(rows: Rows, end: str) -> str:
@@ -355,6 +374,12 @@ def report(rows: Rows, end: str) -> str:
         "dotted: the bound of `treeopt auto`, which rises until it meets the best value and so "
         "proves it: the star.",
         "",
+        "## Few evaluations",
+        "",
+        "Means over the same seeds after few evaluations. A model of the function, as RBFOpt has "
+        "one, pays while there are few:",
+        "",
+        *early_tables(data),
     ]
     text = "\n".join(lines)
     (folder / f"forest_figures{end}.md").write_text(text, encoding="utf-8")

@@ -37,6 +37,7 @@ from forest_report import (
     DIRECT,
     LOCAL,
     OWN_END,
+    RANDOM,
     STEP,
     STEP_0,
     SWARM,
@@ -59,6 +60,7 @@ PACKAGES = ("numpy", "numba", "scikit-learn")
 RBFOPT, QUICK_RBFOPT = 300, 60  # evaluations; 300 is RBFOpt's default
 
 BUDGETS: dict[str, tuple[int, ...]] = {
+    RANDOM: (BUDGET,),
     "scipy DIRECT": (BUDGET,),
     DIRECT: (BUDGET,),
     STEP_0: (BUDGET,),

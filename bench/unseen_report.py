@@ -99,9 +99,13 @@ def beaten(data: Frame) -> list[str]:
             column = mean[data_set, model]
             peers = column[column < column[DEFAULT] - SAME].sort_values()
             if len(peers):
-                names = ", ".join(f"{m} {100 * r:.2f} %" for m, r in peers.items())
-                lines.append(f"- {data_set}, {model} ({100 * column[DEFAULT]:.2f} %): {names}")
-    return lines or ["- nowhere"]
+                names = ", ".join(f"{m} {100 * r:.3g} %" for m, r in peers.items())
+                lines.append(f"- {data_set}, {model} ({100 * column[DEFAULT]:.3g} %): {names}")
+    shared = sum(
+        (column.drop(DEFAULT) <= column[DEFAULT] + SAME).any() for _, column in mean.items()
+    )
+    text = f"- of {mean.shape[1]} groups, lost: {len(lines)}, shared: {shared - len(lines)}, "
+    return [*lines, text + f"best alone: {mean.shape[1] - shared}"]
 
 
 def proof_table(data: Frame) -> list[str]:
