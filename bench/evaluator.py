@@ -173,7 +173,7 @@ MODELS = {
         categories=CATEGORIES,
     ),
 }
-QUICK = ("forest-boston", "xgboost", "lightgbm")
+QUICK = ("forest-boston", "xgboost")
 
 
 @dataclass
@@ -358,7 +358,7 @@ def write_csv(path: Path, rows: list[Row], about: Row) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [k.name for k in ENGINES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    quick = "three models, up to 1,000 rows, one thread"
+    quick = "two models, up to 1,000 rows, one thread"
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--models", nargs="+", choices=MODELS)
     parser.add_argument("--engines", nargs="+", choices=names, default=names)

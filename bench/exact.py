@@ -55,7 +55,6 @@ PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
 
 LIMIT, QUICK_LIMIT = 60.0, 3.0
 QUICK = ("boston RF 100 min", "boston XGB 100×3 min", "mpg LGBM 100 max")
-QUICK += ("pima XGB 100×4 max",)
 PARTS = ("suite", "jobs", "startup")
 REPEATS, REPEAT_SECONDS = 5, 1.0  # searches are repeated while all of them take less than this
 PAIRS = 5

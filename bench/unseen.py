@@ -9,7 +9,7 @@ problems had a part in the making of treeopt.
 Finished rows are appended to ``bench/results/unseen.csv``, and a run that was interrupted goes on
 where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
 ``unseen.md`` and ``unseen.png`` are made; ``--report`` makes only these. It takes half an hour;
-with ``--quick``, which has six small problems, the fast methods and names with ``unseen_quick``,
+with ``--quick``, which has four small problems, the fast methods and names with ``unseen_quick``,
 one minute.
 """
 
@@ -47,7 +47,7 @@ METHODS = [
     *(LOCAL, AUTO),
 ]
 ONE_SEED = ("NGOpt (nevergrad)", AUTO, AVERAGE)
-QUICK_DATA = ("friedman2", "wine")
+QUICK = ("friedman2 forest 0", "friedman2 LightGBM 0", "wine forest 0", "wine LightGBM 0")
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,12 @@ def at_hand() -> list[str]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    options = parser(__doc__, "six problems, fast methods", UNSEEN, METHODS).parse_args(arguments)
+    options = parser(__doc__, "four problems, fast methods", UNSEEN, METHODS).parse_args(arguments)
     options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
     options.limit = QUICK_PROOF_LIMIT if options.quick else PROOF_LIMIT
     slow = TOO_SLOW_FOR_QUICK if options.quick else ()
     options.methods = options.methods or [name for name in METHODS if name not in slow]
-    if options.quick and not options.problems:
-        options.problems = [p for p in UNSEEN if p.startswith(QUICK_DATA) and p.endswith(" 0")]
+    options.problems = options.problems or (list(QUICK) if options.quick else None)
     return options
 
 
