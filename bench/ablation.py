@@ -49,9 +49,6 @@ PROOF_LIMIT = 60.0  # seconds
 HERE = Path(__file__).resolve().parent
 
 
-# Runs --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Run:
     """All seeds of a variant on one forest; with an edit, on all forests, in a copy of its own."""
@@ -118,7 +115,7 @@ def optimizer(variant: str) -> Optimizer:
     return Optimizer(variant, lambda f, seed: stepdirect(f, seed, v.settings, v.uniform))
 
 
-def make_copy(folder: Path, edit: tuple[str, str] | None) -> None:
+def make_copy(folder: Path, edit: tuple[str, str]) -> None:
     """Copy the package and its data, and change one line."""
     package = Path(treeopt.__file__).parent
     shutil.copytree(package, folder / "treeopt", ignore=shutil.ignore_patterns("__pycache__"))
@@ -127,10 +124,8 @@ def make_copy(folder: Path, edit: tuple[str, str] | None) -> None:
     path.write_text(edited(path.read_text(encoding="utf-8"), edit), encoding="utf-8")
 
 
-def edited(source: str, edit: tuple[str, str] | None) -> str:
+def edited(source: str, edit: tuple[str, str]) -> str:
     """Return the source with a line changed, which must be there exactly once."""
-    if edit is None:
-        return source
     if source.count(edit[0]) != 1:
         raise ValueError(f"{edit[0].strip()!r} stands {source.count(edit[0])} times in the source")
     return source.replace(*edit)

@@ -35,7 +35,6 @@ def mean_table(
     data: pd.DataFrame,
     value: str = "value",
     show: Callable[[float], str] = number,
-    deviation: Callable[[float], str] = spread,
     bold: bool = True,
 ) -> list[str]:
     """Mean ± standard deviation over the seeds: methods down, problems across.
@@ -55,7 +54,7 @@ def mean_table(
             if bold and not alone and m <= least[problem] + 1e-9 * abs(least[problem]):
                 text = f"**{text}**"
             if count.loc[method, problem] > 1:
-                text += f" ± {deviation(std.loc[method, problem])}"
+                text += f" ± {spread(std.loc[method, problem])}"
             row.append(text)
         rows.append(row)
     return table(["method", *mean.columns], rows)

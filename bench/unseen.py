@@ -75,15 +75,14 @@ class Run:
     def run(self) -> list[Row]:
         about = {"p": load(self.problem).p, "machine": machine()}
         about["date"] = datetime.date.today().isoformat()
-        found = []
-        for key in self.expected():
-            found.append(dict(zip(KEY, key, strict=True)) | about | self.made(key[-1]))
-        return found
+        return [
+            dict(zip(KEY, key, strict=True)) | about | self.made(key[-1]) for key in self.expected()
+        ]
 
     def made(self, seed: int) -> Row:
         if self.method == AVERAGE:
             return {"value": load(self.problem).average(), "versions": versions(PACKAGES)}
-        warm(self.method, load(self.problem).model.__class__.__name__, self.problem)
+        warm(self.method, self.problem)
         return self.minimise(seed) if self.method in OPTIMIZERS else self.decide(seed)
 
     def minimise(self, seed: int) -> Row:
@@ -107,8 +106,8 @@ class Run:
 
 
 @cache
-def warm(method: str, kind: str, problem: str) -> None:
-    """Let a method import and compile what it needs for a kind of model before it is timed."""
+def warm(method: str, problem: str) -> None:
+    """Let a method import and compile what it needs before it is timed."""
     if method in OPTIMIZERS:
         OPTIMIZERS[method].minimise(load(problem), 30, 0)
     else:
