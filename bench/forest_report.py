@@ -488,7 +488,7 @@ def report(path: Path) -> str:
         "do not evaluate the forest by `predict` but once, to confirm the answer; there the line "
         "`predict` includes the conversion of the model."
         + (
-            f" A call of `predict` took {1000 * call:.1f} ms here; `evaluator.md` has what it takes "
+            f" A call of `predict` took {1000 * call:.1f} ms; `evaluator.md` has what it takes "
             "on a machine that does nothing else."
             if call == call
             else ""
