@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-pyomo = pytest.importorskip("pyomo.environ", reason="RBFOpt comes with the extra bench")
+pyomo = pytest.importorskip("pyomo.environ", reason="RBFOpt comes with the extra test")
 opt = pytest.importorskip("pyomo.opt")
 
 
