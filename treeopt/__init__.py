@@ -10,7 +10,7 @@ array([ True])
 
 from __future__ import annotations
 
-from treeopt import datasets
+from treeopt import datasets, tuning
 from treeopt.adapters import from_model
 from treeopt.adapters.files import load_model
 from treeopt.categories import Categories
@@ -25,7 +25,7 @@ from treeopt.errors import (
     UnsupportedModelError,
 )
 from treeopt.result import Decision, DecisionProgress, Progress, Region, SearchResult, Status
-from treeopt.stepdirect import StepDirectSettings, stepdirect
+from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,7 @@ __all__ = [
     "Region",
     "SearchResult",
     "Status",
+    "StepDirect",
     "StepDirectSettings",
     "TreeoptError",
     "UnfittedModelError",
@@ -52,5 +53,6 @@ __all__ = [
     "maximize",
     "minimize",
     "stepdirect",
+    "tuning",
     "warmup",
 ]

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeopt.errors import InputError
 
@@ -26,12 +27,28 @@ def read_time_limit(time_limit: Any) -> float | None:
     return None if time_limit is None else float(time_limit)
 
 
-def read_max_evals(max_evals: Any) -> int:
-    """Return a number of evaluations."""
-    whole = isinstance(max_evals, int | np.integer) and not isinstance(max_evals, bool)
-    if not whole or not 0 < max_evals < 2**62:
-        raise InputError(f"max_evals is {max_evals!r}. Pass a whole number above 0.")
-    return int(max_evals)
+def read_count(value: Any, name: str) -> int:
+    """Return a whole number above 0."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 0 < value < 2**62:
+        raise InputError(f"{name} is {value!r}. Pass a whole number above 0.")
+    return int(value)
+
+
+def read_weights(weights: Any, n: int) -> NDArray[np.float64]:
+    """Return n weights from a list of numbers."""
+    try:
+        array = np.array(weights, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"weights is {weights!r}. Pass one number per coordinate.") from None
+    if array.shape != (n,):
+        raise InputError(f"weights has shape {array.shape}. Pass one number for each of {n}.")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise InputError(
+            f"weights[{bad[0]}] is {array[bad[0]]}. Pass a finite number of at least 0 for each."
+        )
+    return array
 
 
 def read_callback(callback: Any) -> Any:

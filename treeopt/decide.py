@@ -13,7 +13,7 @@ import numpy as np
 from treeopt.adapters import from_model, own_prediction
 from treeopt.arguments import (
     read_callback,
-    read_max_evals,
+    read_count,
     read_n_jobs,
     read_seed,
     read_time_limit,
@@ -191,7 +191,7 @@ def _decide(
     if max_evals is None:
         most = 2**62 if method in ("auto", "exact") else DEFAULT_EVALS
     else:
-        most = read_max_evals(max_evals)
+        most = read_count(max_evals, "max_evals")
     ensemble = from_model(model, output=output, class_index=class_index)
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
     ensemble = with_labels(ensemble, bounds)

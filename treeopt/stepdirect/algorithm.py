@@ -17,14 +17,14 @@ import numpy as np
 
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.stepdirect import division, initialization, local_search, refinement, selection
+from treeopt.stepdirect.partition import rectangle_of, store
 from treeopt.stepdirect.state import (
     ASKED,
-    AXES,
     BEST,
-    CENTRE,
     DIVIDE,
     EVALUATED,
     FAILED,
+    INITIAL,
     ITERATION,
     NONE,
     PARTITIONED,
@@ -71,6 +71,24 @@ def advance(state: Any, rules: Any) -> Any:
 
 
 @kernel
+def adopt(u: Any, values: Any, state: Any, rules: Any) -> None:
+    """Take up points that were not asked for; those that were must all have been told.
+
+    There must be room for them, and the initialization must be over or be told by this.
+    """
+    count = state.counter
+    if count[ASKED] > 0:
+        _tell(state, rules)
+    for k in range(values.size):
+        s = count[EVALUATED]
+        state.u[s] = u[k]
+        record(values[k : k + 1], count, state.sample)
+        state.sample[s].follower = UNSTORED
+        count[EVALUATED] += 1
+        store(s, rectangle_of(state.u[s], state.node), state, rules.neighbourhood)
+
+
+@kernel
 def record(values: Any, count: Any, sample: Any) -> None:
     """Write the values of the points that were asked for, and update f_min and x_min.
 
@@ -91,7 +109,7 @@ def record(values: Any, count: Any, sample: Any) -> None:
 def _largest_batch(state: Any, rules: Any) -> Any:
     """Return how many points the current step may ask for."""
     p = state.weight.size
-    n = max(2 * p, rules.batch)
+    n = max(2 * p + 1, rules.diagonal + 1, rules.batch)
     if state.counter[PHASE] == SEARCH:
         n = state.counter[SELECTED] * rules.n_directions
     elif state.counter[PHASE] == DIVIDE:
@@ -103,10 +121,8 @@ def _largest_batch(state: Any, rules: Any) -> Any:
 def _ask(state: Any, rules: Any) -> Any:
     """Propose the points of the current step; return their number."""
     phase = state.counter[PHASE]
-    if phase == CENTRE:
-        n = initialization.ask_centre(state)
-    elif phase == AXES:
-        n = initialization.ask_axes(state, rules)
+    if phase == INITIAL:
+        n = initialization.ask_initial(state, rules)
     elif phase == SEARCH:
         n = local_search.ask_search(state, rules)
     elif phase == DIVIDE:
@@ -128,15 +144,13 @@ def _tell(state: Any, rules: Any) -> None:
     phase = count[PHASE]
     if phase != REFINE:
         count[PARTITIONED] += asked
-    if phase == CENTRE:
-        count[PHASE] = AXES
-    elif phase == SEARCH and asked > 0:
+    if phase == SEARCH and asked > 0:
         local_search.tell_search(state, rules)
     elif phase == SEARCH:
         count[PHASE] = DIVIDE
     else:
-        if phase == AXES:
-            initialization.tell_axes(state, rules)
+        if phase == INITIAL:
+            initialization.tell_initial(state, rules)
         elif phase == DIVIDE:
             division.tell_division(state, rules)
             count[ITERATION] += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from treeopt.arguments import read_callback, read_max_evals, read_seed, read_time_limit
+from treeopt.arguments import read_callback, read_count, read_seed, read_time_limit, read_weights
 from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError
 from treeopt.limits import Limits
@@ -103,7 +103,7 @@ def stepdirect(
             f"fun is {type(fun).__name__}, which is no function. Pass treeopt.from_model(model) to "
             "minimise a model's prediction."
         )
-    max_evals = read_max_evals(max_evals)
+    max_evals = read_count(max_evals, "max_evals")
     limits = Limits(read_time_limit(time_limit))
     read_callback(callback)
     settings = StepDirectSettings() if settings is None else settings
@@ -115,7 +115,7 @@ def stepdirect(
         weights = ensemble.importances
     if ensemble is not None:
         warn_of_categories(ensemble, box)
-    weight = settings.weights_for(read_weights(weights, box, ensemble))
+    weight = settings.weights_for(weights_in(weights, box, ensemble))
     search = Search(box, weight, settings, seed, max_evals, limits, callback)
     if ensemble is not None:
         if workers != 1:
@@ -141,7 +141,7 @@ def warn_of_categories(ensemble: Ensemble, box: Box) -> None:
         )
 
 
-def read_weights(weights: Any, box: Box, ensemble: Ensemble | None = None) -> Array:
+def weights_in(weights: Any, box: Box, ensemble: Ensemble | None) -> Array:
     """Return the weights of the free coordinates; for a model they may go by name."""
     n = box.lower.size
     if weights is None:
@@ -153,15 +153,4 @@ def read_weights(weights: Any, box: Box, ensemble: Ensemble | None = None) -> Ar
             raise InputError("weights is a mapping, but fun is no model. Pass one number each.")
         by_column = {ensemble.feature_index(feature): w for feature, w in weights.items()}
         weights = [by_column.get(column, np.nan) for column in range(n)]
-    try:
-        array = np.array(weights, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"weights is {weights!r}. Pass one number per coordinate.") from None
-    if array.shape != (n,):
-        raise InputError(f"weights has shape {array.shape}. Pass one number for each of {n}.")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if bad.size:
-        raise InputError(
-            f"weights[{bad[0]}] is {array[bad[0]]}. Pass a finite number of at least 0 for each."
-        )
-    return array[box.free]
+    return read_weights(weights, n)[box.free]

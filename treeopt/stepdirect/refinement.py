@@ -29,6 +29,7 @@ import numpy as np
 
 from treeopt.kernels.jit import kernel
 from treeopt.kernels.random import below, choose, normal, uniform
+from treeopt.stepdirect.initialization import GOLDEN
 from treeopt.stepdirect.partition import rectangle_of, store
 from treeopt.stepdirect.state import (
     AGAIN,
@@ -45,9 +46,6 @@ from treeopt.stepdirect.state import (
     STALL,
 )
 
-GOLDEN = 0.6180339887498949
-"""The golden ratio: multiples of it fill [0, 1), modulo 1, most evenly."""
-
 PREFERRED = 0.7
 """Share of the first jumps that go by preference instead of in sweeps."""
 
@@ -60,7 +58,7 @@ def ask_refinement(state: Any, rules: Any) -> Any:
     """Propose the next points of the walk; return their number."""
     count, u, random = state.counter, state.u, state.random
     if count[AT] == NONE:
-        begin_walk(state)
+        begin_walk(state, rules)
         arrive(max(count[BEST], 0), state, rules)
     home = count[HOME] if count[AWAY] else count[AT]
     if count[BEST] != NONE and state.sample[count[BEST]].f < state.sample[home].f:
@@ -81,11 +79,29 @@ def ask_refinement(state: Any, rules: Any) -> Any:
 
 
 @kernel
-def begin_walk(state: Any) -> None:
+def ask_beside(x: Any, state: Any, rules: Any) -> None:
+    """Propose one point beside those of the current step, while their values are awaited.
+
+    It is a move of the walk, or before that begins any point.
+    """
+    random = state.random
+    if state.counter[AT] == NONE:
+        for i in range(x.size):
+            x[i] = uniform(random)
+        return
+    x[:] = state.u[state.counter[AT]]
+    if uniform(random) < rules.shift:
+        shift(x, rules.decades, random)
+    else:
+        jump(x, state)
+
+
+@kernel
+def begin_walk(state: Any, rules: Any) -> None:
     """Draw where the golden sequences begin, and weigh the axes.
 
     The preference is the mean of the given weights and of what the samples along each axis, the
-    first of the run, say: their differences from the centre.
+    first of the run, say, if there are any: their differences from the centre.
     """
     sample, p = state.sample, state.weight.size
     total = 0.0
@@ -93,6 +109,8 @@ def begin_walk(state: Any) -> None:
     for i in range(p):
         state.golden[i] = uniform(state.random)
         for s in (1 + 2 * i, 2 + 2 * i):
+            if rules.diagonal > 0:
+                break
             difference = abs(sample[s].f - sample[0].f)
             if difference < np.inf:
                 effect[i] += difference

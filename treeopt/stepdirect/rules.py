@@ -21,6 +21,7 @@ class Rules(NamedTuple):
     sigma_min: float
     all_ties: bool
     all_sides: bool
+    diagonal: int  # points of the diagonal to begin with; 0: the paper's initialization
     local_search: bool
     directions: int
     n_directions: int

@@ -105,7 +105,7 @@ class Search:
 
     def rules(self, batch: int) -> Rules:
         """Return the settings as the kernels read them."""
-        rules = self.settings.rules_for(self.weight, batch)
+        rules = self.settings.rules_for(self.weight, batch, self.max_evals)
         return rules._replace(batch=min(rules.batch, self.max_evals))
 
     def repeat(self, step: Callable[[], None]) -> None:

@@ -13,6 +13,9 @@ from treeopt.errors import InputError
 from treeopt.stepdirect import rules
 from treeopt.stepdirect.rules import Rules
 
+DIAGONAL = 6
+"""Points beside the centre with which a search begins that has few evaluations."""
+
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "epsilon_scale": ("median", "least"),
     "ties": ("all", "one"),
@@ -45,6 +48,9 @@ class StepDirectSettings:
         Whether all rectangles of equal size and value are selected or the oldest of them.
     sides : {"one", "longest"}
         Whether the side with the largest w_i l_i is divided, or, as in DIRECT, all longest ones.
+    scarce : float
+        With fewer than ``scarce * (2 p + 1)`` evaluations to make there is no partition: the search
+        begins with seven points whose coordinates are all equal and refines the best; 0: never.
     weight_floor : float
         Share of the weights that is spread evenly, so that every coordinate keeps a positive one.
         Without, coordinates of weight 0 are never divided.
@@ -93,6 +99,7 @@ class StepDirectSettings:
     sigma_min: float = 1e-8
     ties: Literal["all", "one"] = "one"
     sides: Literal["one", "longest"] = "one"
+    scarce: float = 5.0
     weight_floor: float = 0.2
     local_search: Literal["coordinates", "sphere"] | None = None
     search_region: Literal["rectangle", "box"] = "rectangle"
@@ -114,7 +121,12 @@ class StepDirectSettings:
     def paper(cls, **changes: Any) -> StepDirectSettings:
         """Return the algorithm as published; ``local_search=None`` makes it StepDIRECT-0."""
         settings = cls(
-            neighbourhood=2.0, ties="all", weight_floor=0.0, local_search="coordinates", refine=0.0
+            neighbourhood=2.0,
+            ties="all",
+            scarce=0.0,
+            weight_floor=0.0,
+            local_search="coordinates",
+            refine=0.0,
         )
         return replace(settings, **changes)
 
@@ -122,7 +134,12 @@ class StepDirectSettings:
     def direct(cls, **changes: Any) -> StepDirectSettings:
         """Return the original DIRECT (Jones, Perttunen and Stuckman 1993); it has no weights."""
         settings = cls(
-            epsilon_scale="least", ties="all", sides="longest", weight_floor=1.0, refine=0.0
+            epsilon_scale="least",
+            ties="all",
+            sides="longest",
+            scarce=0.0,
+            weight_floor=1.0,
+            refine=0.0,
         )
         return replace(settings, **changes)
 
@@ -135,7 +152,8 @@ class StepDirectSettings:
         positive = ("sigma_min", "delta", "delta_min", "delta_max", "t_max_per_axis", "decades")
         for name in positive:
             self._check(name, "a number above 0", lambda v: v > 0)
-        self._check("epsilon", "a number of at least 0", lambda v: v >= 0)
+        for name in ("epsilon", "scarce"):
+            self._check(name, "a number of at least 0", lambda v: v >= 0)
         self._check("sigma_min", "a number below 1", lambda v: v < 1)
         self._check("tau", "a number above 1", lambda v: v > 1)
         self._check("weight_floor", "a number in 0..1", lambda v: 0 <= v <= 1)
@@ -169,11 +187,17 @@ class StepDirectSettings:
         relative[relative < 1e-200] = 0.0  # products with side lengths must not vanish
         return (1 - self.weight_floor) * relative / relative.sum() + self.weight_floor / max(p, 1)
 
-    def rules_for(self, weight: np.ndarray[Any, np.dtype[np.float64]], batch: int) -> Rules:
+    def rules_for(
+        self,
+        weight: np.ndarray[Any, np.dtype[np.float64]],
+        batch: int,
+        max_evals: float = np.inf,
+    ) -> Rules:
         """Return the settings as the kernels read them, for weights from `weights_for`.
 
         ``batch`` is the size of a batch of the refinement if the settings do not tell.
         """
+        scarce = max_evals < self.scarce * (2 * weight.size + 1)
         by_axes = self.local_search == "coordinates"
         n_directions = int(self.n_directions)
         if by_axes:
@@ -185,6 +209,7 @@ class StepDirectSettings:
             sigma_min=float(self.sigma_min),
             all_ties=self.ties == "all",
             all_sides=self.sides == "longest",
+            diagonal=DIAGONAL if scarce else 0,
             local_search=self.local_search is not None,
             directions=rules.COORDINATES if by_axes else rules.SPHERE,
             n_directions=n_directions,
@@ -195,7 +220,7 @@ class StepDirectSettings:
             tau=float(self.tau),
             grow_on_tie=bool(self.grow_on_tie),
             t_max=float(self.t_max_per_axis * weight.size),
-            share=float(1 - self.refine),
+            share=0.0 if scarce else float(1 - self.refine),
             shift=float(self.shift),
             decades=float(self.decades),
             patience=int(self.patience),

@@ -40,7 +40,7 @@ AT, BEFORE, HOME, STALL, PATIENCE, AWAY, KICKED, DEALT, AGAIN = range(13, 22)
 N_COUNTS = 22
 
 # The steps of Algorithm 1, in `counter[PHASE]`.
-CENTRE, AXES, SELECT, SEARCH, DIVIDE, REFINE = range(6)
+INITIAL, SELECT, SEARCH, DIVIDE, REFINE = range(5)
 
 MAX_LEVEL = 32
 """A side is not cut more often: its thirds would be lost in the rounding of the coordinates."""

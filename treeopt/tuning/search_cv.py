@@ -1,0 +1,356 @@
+"""`StepDirectSearchCV`: StepDIRECT in place of scikit-learn's grid or random search."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import check_random_state
+
+from treeopt.arguments import read_count
+from treeopt.dimensions import as_text, read_dimensions
+from treeopt.errors import InputError
+from treeopt.stepdirect import StepDirect, StepDirectSettings
+from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe
+
+
+class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
+    """Search over hyper-parameters with cross-validation, by StepDIRECT.
+
+    It is used like ``GridSearchCV`` and ``RandomizedSearchCV``, on whose base class it stands, and
+    has their methods and attributes. The score is maximised.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What to tune; parameters of parts go by ``part__name``.
+    space : mapping
+        From names of parameters to what they may be: ``(low, high)``, whole numbers if both ends
+        are; ``(low, high, "log")``; a ``range``; a list of choices; or `treeopt.tuning` ``Real``,
+        ``Integer`` or ``Choice``.
+    n_evals : int
+        How many candidates to evaluate. There are fewer if a discrete space has no more: none is
+        evaluated twice.
+    batch_size : int
+        Candidates that are proposed, and may be evaluated, at a time: with ``n_jobs``, as many
+        times the number of splits run side by side. What is found depends on it, but not on
+        ``n_jobs``. Fewer is better for the search, more for many processors.
+    settings : StepDirectSettings
+        How to search; ``settings.batch`` is ``batch_size`` if it is None.
+    weights : mapping from names to float, or sequence
+        Relative importance of the parameters.
+    objective : str
+        With several metrics, which of them to search by; by default ``refit``.
+    checkpoint : path
+        A file to which every batch of results is added. If it exists, the search goes on from
+        there, as if it had not been interrupted; with a larger ``n_evals`` it goes on beyond. It
+        holds text only. One that belongs to other data, splits, space or settings is refused.
+    scoring, cv, refit, n_jobs, verbose, pre_dispatch, error_score, return_train_score
+        As for ``RandomizedSearchCV``. Splits are made once, also by a splitter without a seed.
+    random_state : int, RandomState or None
+        Seed of the search.
+
+    Attributes
+    ----------
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, \
+refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
+        As those of ``RandomizedSearchCV``; candidates are in the order of their evaluation.
+
+    Notes
+    -----
+    A candidate with a failed fit has the score ``error_score``; if that is NaN, it counts as the
+    worst. Where all fits fail an error is raised at the end.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from treeopt.tuning import StepDirectSearchCV
+    >>> space = {"C": (1e-3, 1e3, "log"), "gamma": (1e-6, 1.0, "log")}
+    >>> search = StepDirectSearchCV(SVC(), space, n_evals=30, random_state=0)
+    >>> search.fit(*load_iris(return_X_y=True)).best_score_ > 0.97
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Any,
+        *,
+        n_evals: int = 100,
+        batch_size: int = 4,
+        settings: StepDirectSettings | None = None,
+        weights: Any = None,
+        objective: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        scoring: Any = None,
+        cv: Any = None,
+        refit: Any = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.space = space
+        self.n_evals = n_evals
+        self.batch_size = batch_size
+        self.settings = settings
+        self.weights = weights
+        self.objective = objective
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+
+    def _run_search(self, evaluate_candidates: Any, *, callback_ctx: Any = None) -> None:
+        """Propose batches of candidates until ``n_evals`` are evaluated."""
+        self._run = run = self._begin()
+        context = _subtask(self, callback_ctx, "search", -(-run.n_evals // run.batch))
+        try:
+            while candidates := run.next_batch():
+                self._evaluate(candidates, evaluate_candidates, context)
+            if not run.n_seen:  # scikit-learn wants an evaluation, even if all are known
+                self._evaluate([run.a_success()], evaluate_candidates, context)
+            results = super()._format_results(run.candidates, self.n_splits_, run.outs(self))
+            run.results.update(results)
+        finally:
+            del self._run
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self)
+
+    def _evaluate(self, candidates: Any, evaluate_candidates: Any, context: Any) -> None:
+        """Evaluate a batch; where all its fits fail, the search goes on."""
+        n_fits = len(candidates) * self.n_splits_
+        batch = _subtask(self, context, "batch", n_fits, sequential_subtasks=False)
+        options = {} if batch is None else {"callback_ctx": batch}
+        try:
+            evaluate_candidates(candidates, cv=self._run.splits, **options)
+        except ValueError as error:
+            if self.error_score == "raise" or "fits failed" not in str(error):
+                raise
+            self._run.note_failure(error)
+        if batch is not None:
+            batch.call_on_fit_task_end(estimator=self)
+
+    def _format_results(
+        self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
+    ) -> dict[str, Any]:
+        """Note the results of a batch; they are put into form when the search is over."""
+        self._run.note(out, n_splits)
+        return self._run.results
+
+    def _begin(self) -> Run:
+        """Check what is asked for, and return the run."""
+        n_evals = read_count(self.n_evals, "n_evals")
+        batch = read_count(self.batch_size, "batch_size")
+        if not isinstance(self.space, Mapping):
+            raise InputError(
+                f"space is {self.space!r}. Pass one mapping from parameters to what they may be."
+            )
+        _check_names(self.estimator, self.space)
+        settings = StepDirectSettings() if self.settings is None else self.settings
+        if isinstance(settings, StepDirectSettings) and settings.batch is None:
+            settings = replace(settings, batch=batch)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        has_seed = isinstance(self.random_state, int | np.integer)
+        checkpoint = Checkpoint(
+            self.checkpoint,
+            {
+                "space": as_text(read_dimensions(self.space)),
+                "settings": repr(settings),
+                "weights": repr(self.weights),
+                "batch_size": batch,
+                "estimator": describe(self.estimator),
+                "scoring": describe(self.scoring),
+                "objective": describe(self.objective or self.refit),
+                "error_score": repr(self.error_score),
+                "return_train_score": self.return_train_score,
+                **({"random_state": self.random_state} if has_seed else {}),
+            },
+            {"seed": seed, "n_evals": n_evals},
+        )
+        search = StepDirect(
+            self.space,
+            weights=self.weights,
+            settings=settings,
+            max_evals=checkpoint.begun["n_evals"],
+            rng=checkpoint.begun["seed"],
+        )
+        splits = Splits(self._checked_cv_orig, checkpoint)
+        return Run(search, n_evals, batch, splits, checkpoint, self._metric)
+
+    def _metric(self, scores: Any) -> str | None:
+        """Return the metric to search by, given the scores of a candidate; None: there is one."""
+        if not isinstance(scores, Mapping):
+            return None
+        name = self.objective if self.objective is not None else self.refit
+        if not isinstance(name, str) or name not in scores:
+            asked = f"objective is {self.objective!r} and refit is {self.refit!r}"
+            raise InputError(
+                f"{asked}, but there are several metrics. Set objective to the one to search by: "
+                f"{', '.join(scores)}."
+            )
+        return name
+
+
+class Run:
+    """A search under way: what was proposed, and what has become of it."""
+
+    def __init__(
+        self,
+        search: StepDirect,
+        n_evals: int,
+        batch: int,
+        splits: Splits,
+        checkpoint: Checkpoint,
+        metric: Callable[[Any], str | None],
+    ) -> None:
+        self.search, self.n_evals, self.batch = search, n_evals, batch
+        self.splits, self.checkpoint, self.metric = splits, checkpoint, metric
+        self.candidates: list[dict[str, Any]] = []
+        self.outcomes: list[Outcome] = []
+        self.results: dict[str, Any] = {}
+        self.n_seen = 0  # of the list that scikit-learn keeps
+        self.failure: ValueError | None = None
+
+    def next_batch(self) -> list[dict[str, Any]]:
+        """Return the candidates to evaluate next; none: the search is over."""
+        while True:
+            begin, end = self.search.nfev, len(self.outcomes)
+            values = [self.loss(outcome) for outcome in self.outcomes[begin:end]]
+            self.search.tell(self.candidates[begin:end], values)
+            wanted = min(self.batch, self.n_evals - end)
+            points = self.search.ask(wanted) if wanted else []
+            if not points:
+                break
+            self.candidates += points
+            self.outcomes += self.checkpoint.recall(self.candidates[end:], end)
+            if fresh := self.candidates[len(self.outcomes) :]:
+                return fresh
+        if end < self.n_evals:
+            warnings.warn(
+                f"the space has only {end} candidates, fewer than n_evals, which is "
+                f"{self.n_evals}; each was evaluated once.",
+                UserWarning,
+                stacklevel=2,
+            )
+        if self.failure is not None and not any(self.outcomes):
+            raise self.failure
+        return []
+
+    def note(self, out: list[dict[str, Any]], n_splits: int) -> None:
+        """Note what scikit-learn has added to its list, one entry for each candidate and split."""
+        new, self.n_seen = out[self.n_seen :], len(out)
+        for first in range(0, len(new), n_splits):
+            self._note([new[first : first + n_splits]])
+
+    def note_failure(self, error: ValueError) -> None:
+        """Note that all fits of the current batch have failed."""
+        self.failure = error
+        missing = len(self.candidates) - len(self.outcomes)
+        if not missing:
+            raise error
+        self._note([None] * missing)
+        warnings.warn(
+            f"all fits of {missing} candidates failed, the last with: {str(error).splitlines()[-1]}"
+            " The search goes on.",
+            FitFailedWarning,
+            stacklevel=2,
+        )
+
+    def _note(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes[: len(self.candidates) - len(self.outcomes)]:
+            self.checkpoint.add(self.candidates[len(self.outcomes)], outcome)
+            self.outcomes.append(outcome)
+
+    def loss(self, outcome: Outcome) -> float:
+        """Return what the search minimises; NaN: failed."""
+        if not outcome:
+            return np.nan
+        metric = self.metric(outcome[0]["test_scores"])
+        scores = [o["test_scores"] if metric is None else o["test_scores"][metric] for o in outcome]
+        return -float(np.mean(scores))
+
+    def a_success(self) -> dict[str, Any]:
+        """Return the first candidate with a fit that did not fail."""
+        return next(c for c, o in zip(self.candidates, self.outcomes, strict=True) if o)
+
+    def outs(self, search: StepDirectSearchCV) -> list[dict[str, Any]]:
+        """Return the results of all candidates and splits as scikit-learn lists them."""
+        like = next(filter(None, self.outcomes))
+        outs = []
+        for outcome in self.outcomes:
+            for k in range(search.n_splits_):
+                out = outcome[k] if outcome else _failed(like[k], search.error_score)
+                outs.append(out)
+        return outs
+
+
+class Splits:
+    """A splitter that gives the same splits each time, those of its first call."""
+
+    def __init__(self, splitter: Any, checkpoint: Checkpoint) -> None:
+        self.splitter, self.checkpoint = splitter, checkpoint
+        self.splits: list[Any] | None = None
+
+    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
+        """Return the splits; the first time they are compared with those of the checkpoint."""
+        if self.splits is None:
+            self.splits = list(self.splitter.split(X, y, **params))
+            self.checkpoint.check_data(X, y, self.splits)
+        return self.splits
+
+
+def _failed(like: dict[str, Any], error_score: Any) -> dict[str, Any]:
+    """Return the result of a fit that failed, with the entries of one that did not."""
+    failed = dict.fromkeys(like, np.nan) | {"n_test_samples": like["n_test_samples"]}
+    for scores in ("test_scores", "train_scores"):
+        if scores in like:
+            several = isinstance(like[scores], Mapping)
+            failed[scores] = dict.fromkeys(like[scores], error_score) if several else error_score
+    return failed
+
+
+def _subtask(
+    search: StepDirectSearchCV, context: Any, name: str, n_subtasks: int, **options: Any
+) -> Any:
+    """Begin a task for scikit-learn's callbacks, where it has them."""
+    if context is None:
+        return None
+    task = context.subcontext(task_name=name, max_subtasks=n_subtasks, **options)
+    return task.call_on_fit_task_begin(estimator=search)
+
+
+def _check_names(estimator: Any, space: Mapping[str, Any]) -> None:
+    """Refuse parameters that the estimator does not have, before anything is fitted.
+
+    Those of a part that is itself chosen are known only when it is.
+    """
+    names = estimator.get_params(deep=True)
+    for name in space:
+        parts = name.split("__")
+        chosen = any("__".join(parts[:k]) in space for k in range(1, len(parts)))
+        if name not in names and not chosen:
+            near = difflib.get_close_matches(name, names, n=3) or sorted(names)
+            raise InputError(
+                f"space names {name!r}, which is no parameter of {type(estimator).__name__}. "
+                f"Pass one of its own, such as {', '.join(near[:8])}."
+            )
