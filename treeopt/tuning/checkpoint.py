@@ -5,11 +5,16 @@ The first line says what the search is about. A last line that was cut off is no
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from treeopt.errors import InputError
 
@@ -17,6 +22,9 @@ Outcome = list[dict[str, Any]] | None
 """What scikit-learn says of each split of a candidate; None: all its fits failed."""
 
 FORMAT = "treeopt search 1"
+
+LONG = 500
+"""Longer descriptions are cut to this many characters, and told apart by a digest."""
 
 
 class Checkpoint:
@@ -33,10 +41,10 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None, about: dict[str, Any], begun: dict[str, Any]
+        self, path: str | os.PathLike[str] | None, about: dict[str, str], begun: dict[str, Any]
     ) -> None:
-        self.path = None if path is None else Path(path)
-        self.about: dict[str, Any] = json.loads(json.dumps(about))
+        self.path = None if path is None else _read_path(path)
+        self.about = about
         self.begun = begun
         self.data: str | None = None
         self.known: list[dict[str, Any]] = []
@@ -45,44 +53,43 @@ class Checkpoint:
 
     def _read(self) -> None:
         assert self.path is not None
-        text = self.path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        try:
-            lines = [json.loads(line) for line in whole.splitlines()]
-            if lines and lines[0]["format"] != FORMAT:
-                raise ValueError(lines[0]["format"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(
-                f"checkpoint is {str(self.path)!r}, which is not a file of a search. Name another "
-                "one, or remove it."
-            ) from None
-        if not lines:
+        content = self.path.read_bytes()
+        if not content:
             return
+        whole = content[: content.rfind(b"\n") + 1]
+        lines = [_read_line(line) for line in whole.splitlines()]
+        if not lines or lines[0].get("format") != FORMAT:
+            raise InputError(
+                f"checkpoint is {str(self.path)!r}, which is not a file of a search, or of another "
+                "version of treeopt. Name another one."
+            )
         head, *self.known = lines
+        for k, line in enumerate(self.known, 2):
+            if "outs" not in line:
+                raise InputError(
+                    f"checkpoint is {str(self.path)!r}, whose line {k} is damaged. Remove this "
+                    "line and all below it to go on from what is above, or name another file."
+                )
         for name, value in self.about.items():
-            if name in head["about"] and head["about"][name] != value:
+            if head["about"].get(name, value) != value:
                 raise InputError(
                     f"checkpoint is {str(self.path)!r}, of a search whose {name} is "
-                    f"{head['about'][name]!r}; now it is {value!r}. Name another file, or search "
-                    "for the same."
+                    f"{head['about'][name]}; now it is {value}. Name another file, or search for "
+                    "the same."
                 )
         self.begun, self.data = head["begun"], head["data"]
-        if whole != text:  # take away the line that was cut off
-            unfinished = self.path.with_name(self.path.name + ".tmp")
-            unfinished.write_text(whole, encoding="utf-8")
-            unfinished.replace(self.path)
+        if whole != content:  # take away the line that was cut off
+            self._replace(whole)
 
-    def check_data(self, X: Any, y: Any, splits: list[Any]) -> None:
+    def check_data(self, X: Any, y: Any, splits: list[Any], fit_params: dict[str, Any]) -> None:
         """Begin the file, or refuse it if the data or the splits are others than its own."""
         if self.path is None:
             return
-        from joblib import hash as hash_of
-
-        data = hash_of((X, y, splits))
+        data = _digest((X, y, splits, {name: _digest(v) for name, v in fit_params.items()}))
         if self.data is None:
             self.data = data
             head = {"format": FORMAT, "about": self.about, "begun": self.begun, "data": data}
-            self._append(head)
+            self._replace(_as_line(head))
         elif self.data != data:
             raise InputError(
                 f"checkpoint is {str(self.path)!r}, of a search on other data or splits. Name "
@@ -97,26 +104,96 @@ class Checkpoint:
                 raise InputError(
                     f"checkpoint is {str(self.path)!r}, whose candidate {k} is "
                     f"{self.known[k]['params']}; this search proposes {describe(candidate)}. It "
-                    "was written by another version of treeopt: name another file."
+                    "was written by two searches at once, or another version of treeopt: name "
+                    "another file."
                 )
             outcomes.append(self.known[k]["outs"])
         return outcomes
 
-    def add(self, candidate: dict[str, Any], outcome: Outcome) -> None:
-        """Write what has become of a candidate."""
-        self._append({"params": describe(candidate), "outs": outcome})
+    def add(self, candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
+        """Write what has become of candidates."""
+        if self.path is None:
+            return
+        with self.path.open("ab") as file:
+            for candidate, outcome in zip(candidates, outcomes, strict=True):
+                file.write(_as_line({"params": describe(candidate), "outs": outcome}))
+            _make_durable(file)
 
-    def _append(self, line: dict[str, Any]) -> None:
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, default=_plain) + "\n")
+    def _replace(self, content: bytes) -> None:
+        """Write the whole file, at once or not at all."""
+        assert self.path is not None
+        unfinished = self.path.with_name(self.path.name + ".tmp")
+        with unfinished.open("wb") as file:
+            file.write(content)
+            _make_durable(file)
+        unfinished.replace(self.path)
 
 
 def describe(thing: Any) -> str:
     """Return the ``repr`` of something without the places in memory that it may name."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+    if isinstance(thing, set | frozenset):  # their order is another in another process
+        thing = sorted(thing, key=repr)
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+    if len(text) <= LONG:
+        return text
+    return f"{text[:LONG]}... ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
 
-def _plain(value: Any) -> Any:
-    """Return a NumPy number as one that JSON can hold."""
-    return value.item()
+def describe_estimator(estimator: Any) -> dict[str, str]:
+    """Return descriptions of an estimator's class and parameters, those of parts first.
+
+    Of those that change no result, how many jobs and how much is printed, nothing is said.
+    """
+    from sklearn.base import clone
+
+    plain = clone(estimator)
+    aside = [k for k in plain.get_params() if k.split("__")[-1] in ("n_jobs", "verbose")]
+    plain.set_params(**dict.fromkeys(aside))
+    params = sorted(plain.get_params().items(), key=lambda item: -item[0].count("__"))
+    about = {f"estimator__{name}": describe(value) for name, value in params}
+    return {"estimator": type(plain).__name__} | about
+
+
+def _digest(thing: Any) -> str:
+    """Return a hash of data; of what cannot be pickled, its description."""
+    from joblib import hash as hash_of
+
+    try:
+        return str(hash_of(thing, coerce_mmap=True))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return describe(thing)
+
+
+def _read_path(path: Any) -> Path:
+    try:
+        found = Path(path)
+    except TypeError:
+        raise InputError(f"checkpoint is {path!r}. Pass the name of a file, or None.") from None
+    if found.is_dir():
+        raise InputError(f"checkpoint is {str(path)!r}, a folder. Name a file in it.")
+    if not found.parent.is_dir():
+        raise InputError(
+            f"checkpoint is {str(path)!r}, but there is no folder {str(found.parent)!r}. Make it, "
+            "or name a file elsewhere."
+        )
+    return found
+
+
+def _read_line(line: bytes) -> dict[str, Any]:
+    """Return what a line holds; nothing if it is damaged."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _as_line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, default=float).encode() + b"\n"
+
+
+def _make_durable(file: Any) -> None:
+    """Have what was written survive the end of the process, and of the machine."""
+    file.flush()
+    os.fsync(file.fileno())

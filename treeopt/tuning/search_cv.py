@@ -5,20 +5,23 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 
 from treeopt.arguments import read_count
-from treeopt.dimensions import as_text, read_dimensions
+from treeopt.dimensions import Dimensions, read_dimensions
 from treeopt.errors import InputError
 from treeopt.stepdirect import StepDirect, StepDirectSettings
-from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe
+from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe, describe_estimator
 
 
 class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -50,8 +53,9 @@ class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
         With several metrics, which of them to search by; by default ``refit``.
     checkpoint : path
         A file to which every batch of results is added. If it exists, the search goes on from
-        there, as if it had not been interrupted; with a larger ``n_evals`` it goes on beyond. It
-        holds text only. One that belongs to other data, splits, space or settings is refused.
+        there, as if it had not been interrupted; only the batch that was under way is evaluated
+        again. With a larger ``n_evals`` it goes on beyond. The file holds text only. One of other
+        data, splits, space, settings or estimator is refused.
     scoring, cv, refit, n_jobs, verbose, pre_dispatch, error_score, return_train_score
         As for ``RandomizedSearchCV``. Splits are made once, also by a splitter without a seed.
     random_state : int, RandomState or None
@@ -75,9 +79,11 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
     >>> from treeopt.tuning import StepDirectSearchCV
     >>> space = {"C": (1e-3, 1e3, "log"), "gamma": (1e-6, 1.0, "log")}
     >>> search = StepDirectSearchCV(SVC(), space, n_evals=30, random_state=0)
-    >>> search.fit(*load_iris(return_X_y=True)).best_score_ > 0.97
+    >>> bool(search.fit(*load_iris(return_X_y=True)).best_score_ > 0.97)
     True
     """
+
+    cv: Any
 
     def __init__(
         self,
@@ -120,16 +126,60 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         self.checkpoint = checkpoint
         self.random_state = random_state
 
+    def fit(self, X: Any, y: Any = None, **params: Any) -> StepDirectSearchCV:
+        """Search, then fit the best candidate on all data if ``refit`` says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Target; None for unsupervised learning.
+        **params : dict
+            Passed on to the estimator, the scorer and the splitter, as by ``RandomizedSearchCV``.
+
+        Returns
+        -------
+        self : StepDirectSearchCV
+            The fitted search.
+        """
+        cv = self.cv
+        if isinstance(cv, Iterator):  # it can be read only once
+            self.cv = list(cv)
+        self._fit_params = params
+        try:
+            super().fit(X, y, **params)
+        finally:
+            self.cv = cv
+            del self._fit_params
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self.estimator)
+        tags.input_tags.allow_nan = own.input_tags.allow_nan
+        tags.target_tags.single_output = own.target_tags.single_output
+        tags.target_tags.multi_output = own.target_tags.multi_output
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Jobs get a copy of the search, but need not know how far it is.
+        under_way = ("_run", "_fit_params")
+        return {k: v for k, v in super().__getstate__().items() if k not in under_way}
+
     def _run_search(self, evaluate_candidates: Any, *, callback_ctx: Any = None) -> None:
         """Propose batches of candidates until ``n_evals`` are evaluated."""
         self._run = run = self._begin()
-        context = _subtask(self, callback_ctx, "search", -(-run.n_evals // run.batch))
+        context = None  # of scikit-learn's callbacks, where it has them
+        if callback_ctx is not None:
+            n_batches = -(-run.n_evals // run.batch)
+            context = _subtask(self, callback_ctx, "search", n_batches)
         try:
             while candidates := run.next_batch():
                 self._evaluate(candidates, evaluate_candidates, context)
             if not run.n_seen:  # scikit-learn wants an evaluation, even if all are known
                 self._evaluate([run.a_success()], evaluate_candidates, context)
-            results = super()._format_results(run.candidates, self.n_splits_, run.outs(self))
+            results = super()._format_results(run.candidates, run.n_splits, run.outs())
             run.results.update(results)
         finally:
             del self._run
@@ -138,16 +188,18 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _evaluate(self, candidates: Any, evaluate_candidates: Any, context: Any) -> None:
         """Evaluate a batch; where all its fits fail, the search goes on."""
-        n_fits = len(candidates) * self.n_splits_
-        batch = _subtask(self, context, "batch", n_fits, sequential_subtasks=False)
-        options = {} if batch is None else {"callback_ctx": batch}
+        options = {}
+        if context is not None:
+            n_fits = len(candidates) * self.n_splits_
+            batch = _subtask(self, context, "batch", n_fits, sequential_subtasks=False)
+            options["callback_ctx"] = batch
         try:
             evaluate_candidates(candidates, cv=self._run.splits, **options)
         except ValueError as error:
             if self.error_score == "raise" or "fits failed" not in str(error):
                 raise
             self._run.note_failure(error)
-        if batch is not None:
+        if context is not None:
             batch.call_on_fit_task_end(estimator=self)
 
     def _format_results(
@@ -165,26 +217,18 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
             raise InputError(
                 f"space is {self.space!r}. Pass one mapping from parameters to what they may be."
             )
+        dimensions = read_dimensions(self.space)
         _check_names(self.estimator, self.space)
+        if not callable(self.scoring):  # its metrics are known only when it is called
+            one = self.scoring is None or isinstance(self.scoring, str)
+            self._metric(np.nan if one else dict.fromkeys(self.scoring))
         settings = StepDirectSettings() if self.settings is None else self.settings
         if isinstance(settings, StepDirectSettings) and settings.batch is None:
             settings = replace(settings, batch=batch)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        has_seed = isinstance(self.random_state, int | np.integer)
         checkpoint = Checkpoint(
             self.checkpoint,
-            {
-                "space": as_text(read_dimensions(self.space)),
-                "settings": repr(settings),
-                "weights": repr(self.weights),
-                "batch_size": batch,
-                "estimator": describe(self.estimator),
-                "scoring": describe(self.scoring),
-                "objective": describe(self.objective or self.refit),
-                "error_score": repr(self.error_score),
-                "return_train_score": self.return_train_score,
-                **({"random_state": self.random_state} if has_seed else {}),
-            },
+            self._about(dimensions, settings),
             {"seed": seed, "n_evals": n_evals},
         )
         search = StepDirect(
@@ -194,12 +238,40 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
             max_evals=checkpoint.begun["n_evals"],
             rng=checkpoint.begun["seed"],
         )
-        splits = Splits(self._checked_cv_orig, checkpoint)
-        return Run(search, n_evals, batch, splits, checkpoint, self._metric)
+        splits = Splits(self.cv, is_classifier(self.estimator), checkpoint, self._fit_params)
+        error_score = np.nan if self.error_score == "raise" else self.error_score
+        return Run(search, n_evals, batch, splits, checkpoint, self._metric, error_score)
+
+    def _about(self, dimensions: Dimensions, settings: Any) -> dict[str, str]:
+        """Return what decides about results, but for data and splits, as text."""
+        if self.checkpoint is None:
+            return {}
+        objective = self.refit if self.objective is None else self.objective
+        about = {
+            "space": dimensions.names,
+            **{f"space[{k!r}]": d for k, d in zip(self.space, dimensions.all, strict=True)},
+            "batch_size": self.batch_size,
+            "settings": settings,
+            "weights": self.weights,
+            "scoring": self.scoring,
+            "objective": objective if isinstance(objective, str) else None,
+            "return_train_score": bool(self.return_train_score),
+        }
+        if self.error_score != "raise":  # then no result has it
+            about["error_score"] = float(self.error_score)
+        if isinstance(self.random_state, Integral):  # else the one of the file serves
+            about["random_state"] = int(self.random_state)
+        texts = {name: describe(value) for name, value in about.items()}
+        return texts | describe_estimator(self.estimator)
 
     def _metric(self, scores: Any) -> str | None:
         """Return the metric to search by, given the scores of a candidate; None: there is one."""
         if not isinstance(scores, Mapping):
+            if self.objective is not None:
+                raise InputError(
+                    f"objective is {self.objective!r}, but there is one metric only. Leave it out, "
+                    "or set scoring to several."
+                )
             return None
         name = self.objective if self.objective is not None else self.refit
         if not isinstance(name, str) or name not in scores:
@@ -222,13 +294,16 @@ class Run:
         splits: Splits,
         checkpoint: Checkpoint,
         metric: Callable[[Any], str | None],
+        error_score: float,
     ) -> None:
         self.search, self.n_evals, self.batch = search, n_evals, batch
         self.splits, self.checkpoint, self.metric = splits, checkpoint, metric
+        self.error_score = error_score
         self.candidates: list[dict[str, Any]] = []
         self.outcomes: list[Outcome] = []
         self.results: dict[str, Any] = {}
         self.n_seen = 0  # of the list that scikit-learn keeps
+        self.n_splits = 0
         self.failure: ValueError | None = None
 
     def next_batch(self) -> list[dict[str, Any]]:
@@ -252,15 +327,17 @@ class Run:
                 UserWarning,
                 stacklevel=2,
             )
-        if self.failure is not None and not any(self.outcomes):
-            raise self.failure
+        if not any(self.outcomes):
+            raise self.failure or InputError(
+                f"checkpoint is {str(self.checkpoint.path)!r}, of a search whose fits all failed. "
+                "Name another file, or pass a larger n_evals."
+            )
         return []
 
     def note(self, out: list[dict[str, Any]], n_splits: int) -> None:
         """Note what scikit-learn has added to its list, one entry for each candidate and split."""
-        new, self.n_seen = out[self.n_seen :], len(out)
-        for first in range(0, len(new), n_splits):
-            self._note([new[first : first + n_splits]])
+        first, self.n_seen, self.n_splits = self.n_seen, len(out), n_splits
+        self._note([out[k : k + n_splits] for k in range(first, len(out), n_splits)])
 
     def note_failure(self, error: ValueError) -> None:
         """Note that all fits of the current batch have failed."""
@@ -270,52 +347,53 @@ class Run:
             raise error
         self._note([None] * missing)
         warnings.warn(
-            f"all fits of {missing} candidates failed, the last with: {str(error).splitlines()[-1]}"
-            " The search goes on.",
+            f"all fits of {missing} candidates failed; the search goes on. The last error: "
+            f"{str(error).strip().splitlines()[-1]}",
             FitFailedWarning,
             stacklevel=2,
         )
 
     def _note(self, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes[: len(self.candidates) - len(self.outcomes)]:
-            self.checkpoint.add(self.candidates[len(self.outcomes)], outcome)
-            self.outcomes.append(outcome)
+        fresh = self.candidates[len(self.outcomes) :]
+        outcomes = outcomes[: len(fresh)]
+        self.checkpoint.add(fresh, outcomes)
+        self.outcomes += outcomes
 
     def loss(self, outcome: Outcome) -> float:
         """Return what the search minimises; NaN: failed."""
         if not outcome:
-            return np.nan
+            return -float(self.error_score)
         metric = self.metric(outcome[0]["test_scores"])
         scores = [o["test_scores"] if metric is None else o["test_scores"][metric] for o in outcome]
-        return -float(np.mean(scores))
+        return -float(np.mean(scores, dtype=np.float64))
 
     def a_success(self) -> dict[str, Any]:
         """Return the first candidate with a fit that did not fail."""
         return next(c for c, o in zip(self.candidates, self.outcomes, strict=True) if o)
 
-    def outs(self, search: StepDirectSearchCV) -> list[dict[str, Any]]:
+    def outs(self) -> list[dict[str, Any]]:
         """Return the results of all candidates and splits as scikit-learn lists them."""
         like = next(filter(None, self.outcomes))
-        outs = []
-        for outcome in self.outcomes:
-            for k in range(search.n_splits_):
-                out = outcome[k] if outcome else _failed(like[k], search.error_score)
-                outs.append(out)
-        return outs
+        failed = [_failed(out, self.error_score) for out in like]
+        return [out for outcome in self.outcomes for out in outcome or failed]
 
 
 class Splits:
     """A splitter that gives the same splits each time, those of its first call."""
 
-    def __init__(self, splitter: Any, checkpoint: Checkpoint) -> None:
-        self.splitter, self.checkpoint = splitter, checkpoint
+    def __init__(
+        self, cv: Any, classifier: bool, checkpoint: Checkpoint, fit_params: dict[str, Any]
+    ) -> None:
+        self.cv, self.classifier = cv, classifier
+        self.checkpoint, self.fit_params = checkpoint, fit_params
         self.splits: list[Any] | None = None
 
     def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
         """Return the splits; the first time they are compared with those of the checkpoint."""
         if self.splits is None:
-            self.splits = list(self.splitter.split(X, y, **params))
-            self.checkpoint.check_data(X, y, self.splits)
+            splitter = check_cv(self.cv, y, classifier=self.classifier)
+            self.splits = list(splitter.split(X, y, **params))
+            self.checkpoint.check_data(X, y, self.splits, self.fit_params)
         return self.splits
 
 
@@ -332,9 +410,7 @@ def _failed(like: dict[str, Any], error_score: Any) -> dict[str, Any]:
 def _subtask(
     search: StepDirectSearchCV, context: Any, name: str, n_subtasks: int, **options: Any
 ) -> Any:
-    """Begin a task for scikit-learn's callbacks, where it has them."""
-    if context is None:
-        return None
+    """Begin a task of scikit-learn's callbacks."""
     task = context.subcontext(task_name=name, max_subtasks=n_subtasks, **options)
     return task.call_on_fit_task_begin(estimator=search)
 
