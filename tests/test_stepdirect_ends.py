@@ -167,7 +167,7 @@ def test_the_callback_sees_where_the_search_stands(settings, target):
     assert (np.diff([p.nfev for p in seen]) > 0).all()
     assert (np.diff([p.nit for p in seen]) >= 0).all()
     assert (np.diff([p.time for p in seen]) >= 0).all()
-    assert seen[0].nfev == 1 and seen[-1].nfev == 1500
+    assert seen[0].nfev == 2 * len(res.x) + 1 and seen[-1].nfev == 1500
     for p in seen:
         best = np.argmin(res.values[: p.nfev])
         assert p.fun == res.values[best] and np.array_equal(p.x, res.points[best])

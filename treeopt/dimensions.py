@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 LARGEST_INTEGER = 2**53
 """Whole numbers up to here have a code of their own."""
 
+FINEST_STEP = 1e-14
+"""Steps that are smaller, in parts of the numbers, are lost in their rounding."""
+
+ROUNDING = 1e-8
+"""A multiple of a step may be off by so much, in parts of the step."""
+
 
 class Dimension:
     """One parameter: `Real`, `Integer` or `Choice`."""
@@ -36,9 +44,15 @@ class Dimension:
         """How many values there are; None: a continuum."""
         raise NotImplementedError
 
+    @property
+    def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
+        """The function from places to codes, and its further arguments."""
+        raise NotImplementedError
+
     def codes(self, u: Array) -> Array:
         """Return the codes of places in [0, 1]."""
-        raise NotImplementedError
+        function, arguments = self.scale
+        return function(u, *arguments)
 
     def places(self, codes: Array) -> Array:
         """Return places in [0, 1] that have these codes."""
@@ -52,8 +66,8 @@ class Dimension:
         """Return the code of a value; a ValueError says what is wrong with it."""
         raise NotImplementedError
 
-    def nth(self, k: int) -> float:
-        """Return the code of the k-th of `n` values."""
+    def nth(self, k: Any) -> Any:
+        """Return the code of the k-th of `n` values; of several, if ``k`` is an array."""
         raise NotImplementedError
 
 
@@ -89,10 +103,16 @@ class Real(Dimension):
         _check_ends(self)
         if self.step is not None and self.log:
             raise InputError("log is True and step is given. Pass one of the two.")
-        if self.step is not None and not self.step > 0:
-            raise InputError(f"step is {self.step}. Pass a number above 0.")
         if not abs(self.high / 2 - self.low / 2) < np.finfo(float).max / 2:
             raise InputError(f"low..high is {self.low}..{self.high}, too wide. Narrow it.")
+        if self.step is not None:
+            if not self.step > 0:
+                raise InputError(f"step is {self.step}. Pass a number above 0.")
+            if self.step < FINEST_STEP * max(abs(self.low), abs(self.high)):
+                raise InputError(
+                    f"step is {self.step}, too small for low..high, which is "
+                    f"{self.low}..{self.high}. Pass a larger one, or None."
+                )
 
     @property
     def n(self) -> int | None:
@@ -101,16 +121,16 @@ class Real(Dimension):
             return 1
         if self.step is None:
             return None
-        return math.floor((self.high - self.low) / self.step * (1 + 1e-12)) + 1
+        return math.floor((self.high - self.low) / self.step + ROUNDING) + 1
 
-    def codes(self, u: Array) -> Array:
-        """Return the numbers at places."""
+    @property
+    def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
+        """A line, a grid, or a logarithmic scale."""
         if self.step is not None:
-            return np.minimum(self.low + self.step * _cell(u, self.n or 1), self.high)
+            return _grid, (self.low, self.high, self.step, self.n or 1)
         if self.log:
-            low, high = math.log(self.low), math.log(self.high)
-            return np.clip(np.exp(low + u * (high - low)), self.low, self.high)
-        return np.clip(self.low + u * (self.high - self.low), self.low, self.high)
+            return _curve, (self.low, self.high, math.log(self.low), math.log(self.high))
+        return _line, (self.low, self.high)
 
     def places(self, codes: Array) -> Array:
         """Return where numbers are; of those with a step, the middle of their share."""
@@ -118,8 +138,8 @@ class Real(Dimension):
             return (np.round((codes - self.low) / self.step) + 0.5) / (self.n or 1)
         if self.log:
             low, high = math.log(self.low), math.log(self.high)
-            return np.clip((np.log(codes) - low) / (high - low), 0.0, 1.0)
-        return np.clip((codes - self.low) / (self.high - self.low), 0.0, 1.0)
+            return _within((np.log(codes) - low) / (high - low), 0.0, 1.0)
+        return _within((codes - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def value(self, code: float) -> float:
         """Return the number."""
@@ -128,19 +148,20 @@ class Real(Dimension):
     def code(self, value: Any) -> float:
         """Return the number; one with a step may be off by a rounding error."""
         number = _real(value)
-        if not self.low <= number <= self.high:
+        slack = ROUNDING * (self.step or 0.0)
+        if not self.low - slack <= number <= self.high + slack:
             raise ValueError(f"outside {self.low:g}..{self.high:g}")
         if self.step is not None:
             k = round((number - self.low) / self.step)
             nearest = self.nth(k)
-            if abs(number - nearest) > 1e-8 * self.step:
+            if k >= (self.n or 1) or abs(number - nearest) > ROUNDING * self.step:
                 raise ValueError(f"not a multiple of the step {self.step:g} above {self.low:g}")
             number = nearest
         return number + 0.0  # no negative zero
 
-    def nth(self, k: int) -> float:
+    def nth(self, k: Any) -> Any:
         """Return the k-th multiple of the step."""
-        return min(self.low + (self.step or 0.0) * k, self.high)
+        return np.minimum(self.low + (self.step or 0.0) * k, self.high)
 
 
 @dataclass(frozen=True)
@@ -176,6 +197,8 @@ class Integer(Dimension):
                 raise InputError(f"{name} is {value!r}. Pass a whole number up to 2**53.")
             object.__setattr__(self, name, int(value))
         _check_ends(self)
+        if self.high - self.low > LARGEST_INTEGER:
+            raise InputError(f"low..high is {self.low}..{self.high}, too wide. Narrow it.")
         if self.step < 1:
             raise InputError(f"step is {self.step}. Pass a whole number above 0.")
         if self.log and self.step != 1:
@@ -186,12 +209,13 @@ class Integer(Dimension):
         """How many values there are."""
         return (self.high - self.low) // self.step + 1
 
-    def codes(self, u: Array) -> Array:
-        """Return the whole numbers at places."""
+    @property
+    def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
+        """A grid, or a logarithmic scale that is rounded."""
         if self.log:
-            low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
-            return np.clip(np.round(np.exp(low + u * (high - low))), self.low, self.high)
-        return self.low + self.step * _cell(u, self.n)
+            ends = math.log(self.low - 0.5), math.log(self.high + 0.5)
+            return _rounded_curve, (self.low, self.high, *ends)
+        return _grid, (self.low, self.high, self.step, self.n)
 
     def places(self, codes: Array) -> Array:
         """Return a place for each whole number, on its share of the line."""
@@ -207,17 +231,17 @@ class Integer(Dimension):
     def code(self, value: Any) -> float:
         """Return the whole number."""
         number = _real(value)
-        if number != round(number):
-            raise ValueError("not a whole number")
-        if not self.low <= number <= self.high:
+        if not self.low <= value <= self.high:
             raise ValueError(f"outside {self.low}..{self.high}")
+        if not number.is_integer():
+            raise ValueError("not a whole number")
         if (int(number) - self.low) % self.step:
             raise ValueError(f"not a multiple of the step {self.step} above {self.low}")
         return number + 0.0
 
-    def nth(self, k: int) -> float:
+    def nth(self, k: Any) -> Any:
         """Return the k-th whole number."""
-        return float(self.low + self.step * k)
+        return (self.low + self.step * k) * 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,26 +262,31 @@ class Choice(Dimension):
 
     options: tuple[Any, ...]
     kind: ClassVar[str] = "choice"
+    _position: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.options, str) or not isinstance(self.options, Iterable):
+        unordered = isinstance(self.options, str | AbstractSet | Mapping)
+        if unordered or not isinstance(self.options, Iterable):
             raise InputError(f"options is {self.options!r}. Pass a list of values.")
         options = self.options.tolist() if hasattr(self.options, "tolist") else self.options
         object.__setattr__(self, "options", tuple(options))
         if not self.options:
             raise InputError("there is nothing to choose from. List at least one value.")
         for k, option in enumerate(self.options):
-            if any(_same(option, other) for other in self.options[:k]):
+            if self._find(option, k) is not None:
                 raise InputError(f"{option!r} is listed twice. Drop one of them.")
+            if _is_plain(option):
+                self._position[type(option), option] = k
 
     @property
     def n(self) -> int:
         """How many values there are."""
         return len(self.options)
 
-    def codes(self, u: Array) -> Array:
-        """Return the positions of the choices at places."""
-        return _cell(u, self.n)
+    @property
+    def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
+        """The grid of the positions."""
+        return _grid, (0, self.n - 1, 1, self.n)
 
     def places(self, codes: Array) -> Array:
         """Return the middle of each choice's share."""
@@ -268,16 +297,25 @@ class Choice(Dimension):
         return self.options[int(code)]
 
     def code(self, value: Any) -> float:
-        """Return the position of a choice."""
-        for like in (_same, _equal):
-            for k, option in enumerate(self.options):
-                if like(option, value):
-                    return float(k)
-        raise ValueError("none of the choices")
+        """Return the position of a choice; if need be of one that is equal, as 1 and 1.0 are."""
+        found = self._find(value, self.n)
+        if found is None:
+            equal = (k for k, option in enumerate(self.options) if _equal(option, value))
+            found = next(equal, None)
+        if found is None:
+            raise ValueError("none of the choices")
+        return float(found)
 
-    def nth(self, k: int) -> float:
+    def _find(self, value: Any, n: int) -> int | None:
+        """Return the position of a value among the first n choices."""
+        if _is_plain(value) and value == value:
+            return self._position.get((type(value), value))
+        same = (k for k, option in enumerate(self.options[:n]) if _same(option, value))
+        return next(same, None)
+
+    def nth(self, k: Any) -> Any:
         """Return the position itself."""
-        return float(k)
+        return k * 1.0
 
 
 class Dimensions:
@@ -290,13 +328,22 @@ class Dimensions:
         counts = [d.n for d in self.all]
         self.size = None if None in counts else math.prod(n for n in counts if n is not None)
         self._fixed = np.array([d.nth(0) if d.n == 1 else np.nan for d in self.all])
+        # Dimensions with the same kind of scale are computed together.
+        columns: dict[Callable[..., Array], list[int]] = {}
+        for column, k in enumerate(self.free):
+            columns.setdefault(self.all[k].scale[0], []).append(column)
+        self._scales = []
+        for function, alike in columns.items():
+            which = self.free[alike]
+            arguments = np.array([self.all[k].scale[1] for k in which], np.float64).T
+            self._scales.append((function, np.array(alike), which, arguments))
 
     def codes(self, U: Array) -> Array:
         """Return the codes of points of the unit cube, one row each."""
         codes = np.empty((len(U), len(self.all)))
         codes[:] = self._fixed
-        for column, k in enumerate(self.free):
-            codes[:, k] = self.all[k].codes(U[:, column])
+        for function, columns, which, arguments in self._scales:
+            codes[:, which] = function(U[:, columns], *arguments)
         return codes + 0.0  # no negative zeros: equal points have equal bits
 
     def places(self, codes: Array) -> Array:
@@ -318,7 +365,7 @@ class Dimensions:
     def codes_of(self, points: Any) -> Array:
         """Return the codes of points as the user sees them, one row each."""
         if self.names is None:
-            rows: Any = _matrix(points, len(self.all))
+            rows: Any = _matrix(points, len(self.all)).tolist()
         else:
             rows = [self._row(point, k) for k, point in enumerate(_mappings(points))]
         codes = np.empty((len(rows), len(self.all)))
@@ -333,13 +380,13 @@ class Dimensions:
                     ) from None
         return codes
 
-    def nth(self, k: int) -> Array:
-        """Return the codes of the k-th of all `size` points."""
-        codes = np.empty(len(self.all))
+    def nth(self, k: Array) -> Array:
+        """Return the codes of some of all `size` points, given their numbers, one row each."""
+        codes = np.empty((len(k), len(self.all)))
         for i, dimension in enumerate(self.all):
-            k, place = divmod(k, dimension.n or 1)
-            codes[i] = dimension.nth(place)
-        return codes
+            k, place = np.divmod(k, dimension.n or 1)
+            codes[:, i] = dimension.nth(place)
+        return codes + 0.0
 
     def label(self, k: int) -> str:
         """Return what messages call a dimension."""
@@ -393,7 +440,8 @@ def read_dimension(spec: Any, name: str) -> Dimension:
             first, last = sorted((spec[0], spec[-1]))
             return Integer(first, last, step=abs(spec.step))
         if isinstance(spec, tuple):
-            if len(spec) not in (2, 3) or (len(spec) == 3 and spec[2] != "log"):
+            numeric = all(_is_number(end) for end in spec[:2])
+            if not numeric or len(spec) not in (2, 3) or spec[2:] not in ((), ("log",)):
                 raise InputError(remedy)
             low, high, log = *spec[:2], len(spec) == 3
             if _is_whole(low) and _is_whole(high):
@@ -417,7 +465,7 @@ def as_text(dimensions: Dimensions) -> list[dict[str, Any]]:
             text["name"] = dimensions.names[k]
         if isinstance(dimension, Choice):
             text["options"] = [
-                {"value": o} if _is_plain(o) else {"repr": repr(o)} for o in dimension.options
+                {"value": o} if _is_plain(o) else {"repr": _described(o)} for o in dimension.options
             ]
         else:
             text |= {f.name: getattr(dimension, f.name) for f in fields(dimension)}  # type: ignore[arg-type]
@@ -445,10 +493,29 @@ def from_text(described: Sequence[Mapping[str, Any]]) -> Dimensions:
     return Dimensions(found, None if names[0] is None else [str(name) for name in names])
 
 
-def _cell(u: Array, n: int) -> Array:
-    """Return which of n equal parts of [0, 1] holds each place."""
-    cell: Array = np.minimum(np.floor(u * n), n - 1)
-    return cell
+def _line(u: Array, low: Any, high: Any) -> Array:
+    """Return the numbers at places between two ends."""
+    return _within(low + u * (high - low), low, high)
+
+
+def _curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array:
+    """Return the numbers at places between the logarithms of the ends."""
+    return _within(np.exp(begin + u * (end - begin)), low, high)
+
+
+def _rounded_curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array:
+    """Return the whole numbers at places between the logarithms."""
+    return _within(np.round(np.exp(begin + u * (end - begin))), low, high)
+
+
+def _grid(u: Array, low: Any, high: Any, step: Any, n: Any) -> Array:
+    """Return the multiples of the step, of which each has one of n equal parts of [0, 1]."""
+    return _within(low + step * np.minimum(np.floor(u * n), n - 1), low, high)
+
+
+def _within(x: Array, low: Any, high: Any) -> Array:
+    within: Array = np.minimum(np.maximum(x, low), high)
+    return within
 
 
 def _check_ends(dimension: Any) -> None:
@@ -461,7 +528,7 @@ def _check_ends(dimension: Any) -> None:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _number(value: Any, name: str) -> float:
@@ -474,10 +541,17 @@ def _number(value: Any, name: str) -> float:
     return number
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def _real(value: Any) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if not _is_number(value):
         raise ValueError("not a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("too large") from None
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -491,9 +565,16 @@ def _same(a: Any, b: Any) -> bool:
 
 def _equal(a: Any, b: Any) -> bool:
     try:
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            return np.array_equal(a, b)
         return bool(a == b)
-    except (TypeError, ValueError):  # arrays and the like
+    except (TypeError, ValueError):  # frames and the like
         return False
+
+
+def _described(value: Any) -> str:
+    """Return the ``repr`` of a value without the places in memory that it may name."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _is_plain(value: Any) -> bool:
@@ -506,6 +587,8 @@ def _matrix(points: Any, n: int) -> Array:
         matrix = np.array(points, np.float64, ndmin=2)
     except (TypeError, ValueError):
         raise InputError(f"points is {points!r}. Pass one row of numbers for each.") from None
+    if matrix.shape == (1, 0):  # an empty list
+        return np.empty((0, n))
     if matrix.ndim != 2 or matrix.shape[1] != n:
         raise InputError(f"points has shape {matrix.shape}. Pass rows of {n} numbers.")
     return matrix

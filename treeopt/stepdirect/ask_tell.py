@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from treeopt.arguments import read_count, read_seed, read_weights
-from treeopt.dimensions import Dimensions, as_text, from_text, read_dimensions
+from treeopt.dimensions import LARGEST_INTEGER, Dimensions, as_text, from_text, read_dimensions
 from treeopt.errors import InputError
+from treeopt.stepdirect import saved
 from treeopt.stepdirect.settings import StepDirectSettings
-from treeopt.stepdirect.state import ASKED, EVALUATED, GROWING, State, grown, new_state
+from treeopt.stepdirect.state import ASKED, EVALUATED, State, grown, new_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from treeopt.ensemble import Array
 
-FORMAT = 1
-"""Version of the files that `StepDirect.save` writes."""
-
 REMEMBERED = 64
 """After so many steps whose points are all known already, a new point is drawn instead."""
 
+BLOCK = 64
+"""So many points of a discrete space are looked through at a time."""
+
+REPEATED = 16
+"""With more samples than this for each point that was told, which happens only where there are few
+points to choose from, the algorithm rests: its steps would repeat what is known."""
+
 OVERDUE = 8
-"""Points that are awaited longer than this, and twice the pending ones, have failed for now."""
+"""Points that the algorithm waits for have failed for now if more others than this, and twice the
+pending ones, were told since the last of them was asked for."""
 
 
 class Best(NamedTuple):
@@ -127,13 +133,18 @@ class StepDirect:
         self._rules = settings.rules_for(state.weight, 1, limit)
         # Points are known by the bytes of their codes.
         self._known: dict[bytes, float] = {}
+        self._best: bytes | None = None
+        self._nfailed = 0
         self._pending: dict[bytes, None] = {}
         # The points that the algorithm waits for, their values, and which are not known yet.
         self._keys: list[bytes] = []
         self._values = np.empty(0)
         self._open: dict[bytes, list[int]] = {}
-        # Points that were told although the algorithm does not wait for them.
-        self._beside: list[bytes] = []
+        # Points for which the algorithm does not wait, in the order in which they were asked for or
+        # came; when they are told, it takes them up.
+        self._beside: dict[bytes, None] = {}
+        # How many of these were told since the last point that it waits for was asked for.
+        self._waited = 0
 
     def ask(self, n: int | None = None) -> Any:
         """Return points to evaluate.
@@ -155,14 +166,13 @@ class StepDirect:
             n = read_count(n, "n")
         keys: list[bytes] = []
         while n is None or len(keys) < n:
-            key = self._awaited()
-            if key is None and n is None and keys:
+            new = self._awaited(None if n is None else n - len(keys))
+            if not new and (n is not None or not keys):
+                new = self._drawn()
+            if not new:
                 break
-            key = key or self._drawn()
-            if key is None:
-                break
-            self._pending[key] = None
-            keys.append(key)
+            self._pending.update(dict.fromkeys(new))
+            keys += new
         return self._dimensions.points(self._codes(keys))
 
     def tell(self, points: Any, values: Any) -> None:
@@ -174,19 +184,22 @@ class StepDirect:
             Also a single point, with a single value. They need not have been asked for.
         values : float, or array-like of float
             One for each point. NaN, an infinity or None says that the evaluation failed; it is
-            never the best, and counts as the worst value seen.
+            never the best, and counts as the worst value seen. A point that has failed may be told
+            a value later; else a point has one value.
         """
         keys = self._keys_of(points)
         numbers = _read_values(values, len(keys))
+        told: dict[bytes, float] = {}
         for k, (key, value) in enumerate(zip(keys, numbers, strict=True)):
-            before = self._known.get(key, value) if key not in keys[:k] else np.nan
-            if key in keys[:k] or not (before == value or (before != before and value != value)):
-                told = "is there twice" if key in keys[:k] else f"was told before, with {before}"
+            before = told.get(key, self._known.get(key, value))
+            if not (before == value or math.isnan(before)):
                 raise InputError(
-                    f"points[{k}] {told}, values[{k}] is {value}. Tell one value for each point."
+                    f"points[{k}] was told before, with {before}; values[{k}] is {value}. Tell one "
+                    "value for each point."
                 )
-        for key, value in zip(keys, numbers, strict=True):
-            if key not in self._known:
+            told[key] = value
+        for key, value in told.items():
+            if key not in self._known or (math.isnan(self._known[key]) and not math.isnan(value)):
                 self._take(key, value)
 
     def reserve(self, points: Any) -> None:
@@ -208,11 +221,13 @@ class StepDirect:
         points : as `ask` returns them
         """
         for key in self._keys_of(points):
-            self._pending.pop(key, None)
+            if key in self._pending:
+                del self._pending[key]
+                self._beside.pop(key, None)
 
     def knows(self, point: Any) -> bool:
-        """Tell whether the value of a point was told."""
-        return self._keys_of([point])[0] in self._known
+        """Tell whether a point was told a value; that it failed is none."""
+        return not math.isnan(self._known.get(self._keys_of([point])[0], math.nan))
 
     def reseed(self, rng: Any = None) -> None:
         """Begin another sequence of random numbers.
@@ -228,29 +243,39 @@ class StepDirect:
         """Note the value of a point."""
         if key not in self._pending and not self._open:
             self._advance()  # perhaps the algorithm wants just this point next
-        self._known[key] = value
+        self._note(key, value)
         self._pending.pop(key, None)
         slots = self._open.pop(key, None)
         if slots is None:
-            self._beside.append(key)
+            self._beside.setdefault(key)
+            self._waited += 1
         else:
             self._values[slots] = value
+            self._beside.pop(key, None)
 
-    def _awaited(self) -> bytes | None:
-        """Return a point that the algorithm waits for and nobody has yet; None: there is none.
+    def _note(self, key: bytes, value: float) -> None:
+        self._nfailed += math.isnan(value) - math.isnan(self._known.get(key, 0.0))
+        self._known[key] = value
+        if value < (math.inf if self._best is None else self._known[self._best]):
+            self._best = key
+
+    def _awaited(self, n: int | None) -> list[bytes]:
+        """Return up to n points that the algorithm waits for and nobody has yet.
 
         What is known already is answered from memory on the way.
         """
+        new = self._unasked(n)
         for _ in range(REMEMBERED):
-            overdue = len(self._beside) > OVERDUE + 2 * len(self._pending)
-            if (not self._open or overdue) and not self._advance():
-                return None
-            for key in self._open:
-                if key not in self._pending:
-                    return key
-            if self._open:
-                return None
-        return None
+            overdue = self._waited > OVERDUE + 2 * len(self._pending)
+            if new or (self._open and not overdue) or not self._advance():
+                break
+            new = self._unasked(n)
+        if new:
+            self._waited = 0
+        return new
+
+    def _unasked(self, n: int | None) -> list[bytes]:
+        return list(islice((key for key in self._open if key not in self._pending), n))
 
     def _advance(self) -> bool:
         """Let the algorithm use its values and ask for new ones; return whether it did.
@@ -259,19 +284,22 @@ class StepDirect:
         """
         from treeopt.stepdirect.algorithm import adopt, advance, record
 
-        if not self._dimensions.free.size:
-            return False
         state, count = self._state, self._state.counter
+        samples = int(count[EVALUATED] + count[ASKED])
+        enough = REPEATED * (self.nfev + 2 * state.weight.size + 1)
+        if not state.weight.size or samples > enough:
+            return False
         if self._keys:
             record(self._values, count, state.sample)
-            if self._beside:
-                codes = self._codes(self._beside)
-                values = np.array([self._known[key] for key in self._beside])
-                room = int(count[EVALUATED] + count[ASKED]) + len(codes)
-                if room > state.sample.size:
-                    state = grown(state, room)
+            if told := [key for key in self._beside if key in self._known]:
+                codes = self._codes(told)
+                if samples + len(told) > state.sample.size:
+                    state = grown(state, samples + len(told))
+                values = np.array([self._known[key] for key in told])
                 adopt(self._dimensions.places(codes), values, state, self._rules)
-                self._beside = []
+                for key in told:
+                    del self._beside[key]
+                self._waited = 0
         n = int(advance(state, self._rules))
         if n < 0:
             state = grown(state, -n)
@@ -290,30 +318,47 @@ class StepDirect:
             if key not in self._known:
                 self._open.setdefault(key, []).append(slot)
 
-    def _drawn(self) -> bytes | None:
-        """Return a new point beside those that the algorithm waits for; None: there is none."""
-        from treeopt.kernels.random import below
+    def _drawn(self) -> list[bytes]:
+        """Return a new point beside those that the algorithm waits for, if there is one."""
         from treeopt.stepdirect.refinement import ask_beside
 
         dimensions, size = self._dimensions, self._dimensions.size
-        taken = len(self._known) + len(self._pending)
-        if size is not None and taken >= size:
-            return None
+        if size is not None and len(self._known) + len(self._pending) >= size:
+            return []
+        key = None
         if dimensions.free.size:
             u = np.empty((1, dimensions.free.size))
             for _ in range(REMEMBERED):
                 ask_beside(u[0], self._state, self._rules)
-                key: bytes = dimensions.codes(u).tobytes()
-                if key not in self._known and key not in self._pending:
-                    return key
-        if size is None:
-            return None
-        k = int(below(min(size, 2**53), self._state.random))
-        while True:
-            key = dimensions.nth(k % size).tobytes()
+                key = self._first_new(dimensions.codes(u))
+                if key is not None:
+                    break
+        if key is None and size is not None:
+            key = self._any_new(min(size, LARGEST_INTEGER))
+        if key is None:
+            return []
+        self._beside[key] = None
+        return [key]
+
+    def _any_new(self, size: int) -> bytes | None:
+        """Return the first new point, from a random one on, of so many points of the space."""
+        from treeopt.kernels.random import below
+
+        begin = int(below(size, self._state.random))
+        for first in range(begin, begin + size, BLOCK):
+            numbers = np.arange(first, first + BLOCK) % size
+            key = self._first_new(self._dimensions.nth(numbers))
+            if key is not None:
+                return key
+        return None
+
+    def _first_new(self, codes: Array) -> bytes | None:
+        """Return the first point that is neither known nor pending."""
+        for row in codes:
+            key: bytes = row.tobytes()
             if key not in self._known and key not in self._pending:
                 return key
-            k += 1
+        return None
 
     def _keys_of(self, points: Any) -> list[bytes]:
         return [row.tobytes() for row in self._dimensions.codes_of(points)]
@@ -325,12 +370,9 @@ class StepDirect:
     @property
     def best(self) -> Best:
         """The best point and its value."""
-        values = self.values
-        if np.isnan(values).all():
+        if self._best is None:
             return Best(None, np.nan)
-        best = int(np.nanargmin(values))
-        key = list(self._known)[best]
-        return Best(self._dimensions.points(self._codes([key]))[0], float(values[best]))
+        return Best(self._dimensions.points(self._codes([self._best]))[0], self._known[self._best])
 
     @property
     def points(self) -> Any:
@@ -355,7 +397,7 @@ class StepDirect:
     @property
     def nfailed(self) -> int:
         """How many of them failed."""
-        return int(np.isnan(self.values).sum())
+        return self._nfailed
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -385,30 +427,20 @@ class StepDirect:
         path : path
             The file's name, usually with the ending ``.npz``.
         """
-        state = self._state
-        used = int(state.counter[EVALUATED] + state.counter[ASKED])
-        arrays = {f"state_{k}": v for k, v in state._asdict().items()}
-        for name, rows in GROWING.items():
-            arrays[f"state_{name}"] = arrays[f"state_{name}"][: rows * used]
         about = {
-            "format": FORMAT,
             "space": as_text(self._dimensions),
             "settings": asdict(self._settings),
             "max_evals": self._max_evals,
+            "waited": self._waited,
         }
-        arrays |= {
-            "about": np.array(json.dumps(about)),
+        arrays = {
             "known": self._codes(list(self._known)),
             "values": self.values,
             "pending": self._codes(list(self._pending)),
             "awaited": self._codes(self._keys),
-            "beside": self._codes(self._beside),
+            "beside": self._codes(list(self._beside)),
         }
-        path = Path(path)
-        unfinished = path.with_name(path.name + ".tmp")
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        unfinished.replace(path)
+        saved.write(path, about, arrays | saved.arrays_of(self._state))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], space: Any = None) -> StepDirect:
@@ -422,38 +454,47 @@ class StepDirect:
             The space, as it was given; needed only if it has choices other than numbers, text,
             True, False and None.
         """
+        about, arrays = saved.read(path)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            about = json.loads(str(arrays["about"]))
-            if about["format"] != FORMAT:
-                raise InputError(
-                    f"path is {str(path)!r}, a file of format {about['format']}; this version of "
-                    f"treeopt reads format {FORMAT}. Read it with the version that wrote it."
-                )
-            state = State(**{name: arrays[f"state_{name}"] for name in State._fields})
-        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, InputError | FileNotFoundError):
-                raise
+            described = about["space"]
+            dimensions = from_text(described) if space is None else read_dimensions(space)
+            same = json.dumps(as_text(dimensions)) == json.dumps(described)
+        except InputError:
+            raise
+        except Exception as error:
+            raise saved.damaged(path, error) from None
+        if not same:
             raise InputError(
-                f"path is {str(path)!r}, which is no file of StepDirect.save ({error})."
-            ) from None
-        if space is None:
-            dimensions = from_text(about["space"])
-        else:
-            dimensions = read_dimensions(space)
-            if json.loads(json.dumps(as_text(dimensions))) != about["space"]:
-                raise InputError("space is not that of the file. Pass the same, or leave it out.")
+                f"space is {space!r}, which is not that of {str(path)!r}. Pass the same, or leave "
+                "it out."
+            )
+        try:
+            return cls._resumed(dimensions, about, arrays)
+        except Exception as error:
+            raise saved.damaged(path, error) from None
+
+    @classmethod
+    def _resumed(
+        cls, dimensions: Dimensions, about: Mapping[str, Any], arrays: dict[str, Array]
+    ) -> StepDirect:
+        """Return the search of a file; an exception says what is wrong with it."""
+        settings, max_evals = StepDirectSettings(**about["settings"]), about["max_evals"]
+        if max_evals is not None:
+            max_evals = read_count(max_evals, "max_evals")
         search = cls.__new__(cls)
-        search._begin(
-            dimensions, StepDirectSettings(**about["settings"]), about["max_evals"], state
+        state = saved.state_of(arrays, dimensions.free.size)
+        search._begin(dimensions, settings, max_evals, state)
+        known, pending, awaited, beside = (
+            search._keys_of(dimensions.points(arrays[name]))
+            for name in ("known", "pending", "awaited", "beside")
         )
-        points = ("known", "pending", "awaited", "beside")
-        keys = {name: [row.tobytes() for row in arrays[name]] for name in points}
-        search._known = dict(zip(keys["known"], arrays["values"].tolist(), strict=True))
-        search._pending = dict.fromkeys(keys["pending"])
-        search._beside = keys["beside"]
-        search._wait_for(keys["awaited"])
+        saved.check_step(state, search._rules, len(awaited))
+        for key, value in zip(known, _read_values(arrays["values"], len(known)), strict=True):
+            search._note(key, value)
+        search._pending = dict.fromkeys(pending)
+        search._beside = dict.fromkeys(beside)
+        search._waited = int(about["waited"])
+        search._wait_for(awaited)
         return search
 
 
@@ -462,6 +503,8 @@ def _weights_in(weights: Any, dimensions: Dimensions) -> Array:
     names, n = dimensions.names, len(dimensions.all)
     if weights is None:
         return np.ones(dimensions.free.size)
+    if hasattr(weights, "to_dict") and names is not None:
+        weights = weights.to_dict()
     if isinstance(weights, Mapping):
         if names is None or set(weights) != set(names):
             raise InputError(
@@ -473,16 +516,23 @@ def _weights_in(weights: Any, dimensions: Dimensions) -> Array:
 
 def _read_values(values: Any, n: int) -> list[float]:
     """Return n values; what is not finite is NaN."""
-    given = values if isinstance(values, Sequence | np.ndarray) and np.ndim(values) else [values]
     if hasattr(values, "to_numpy"):
-        given = values.to_numpy()
+        values = values.to_numpy()
+    single = not isinstance(values, Iterable) or isinstance(values, str)
+    if isinstance(values, np.ndarray):
+        single = values.ndim == 0
+    given = [values] if single else list(values)
     if len(given) != n:
         raise InputError(f"values has {len(given)} numbers for {n} points. Pass one for each.")
-    numbers = []
-    for k, value in enumerate(given):
-        try:
-            number = np.nan if value is None else float(value)
-        except (TypeError, ValueError):
-            raise InputError(f"values[{k}] is {value!r}. Pass a number, or None.") from None
-        numbers.append(number if np.isfinite(number) else np.nan)
-    return numbers
+    return [_read_value(value, f"values[{k}]") for k, value in enumerate(given)]
+
+
+def _read_value(value: Any, name: str) -> float:
+    """Return a value; NaN if it is not finite."""
+    try:
+        if isinstance(value, str | bytes) or np.ndim(value):
+            raise TypeError
+        number = math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r}. Pass a number, or None if it failed.") from None
+    return number if math.isfinite(number) else math.nan

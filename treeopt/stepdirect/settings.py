@@ -50,7 +50,8 @@ class StepDirectSettings:
         Whether the side with the largest w_i l_i is divided, or, as in DIRECT, all longest ones.
     scarce : float
         With fewer than ``scarce * (2 p + 1)`` evaluations to make there is no partition: the search
-        begins with seven points whose coordinates are all equal and refines the best; 0: never.
+        begins with seven points whose coordinates are all equal and refines the best. Never if 0,
+        or if ``refine`` is.
     weight_floor : float
         Share of the weights that is spread evenly, so that every coordinate keeps a positive one.
         Without, coordinates of weight 0 are never divided.
@@ -197,7 +198,7 @@ class StepDirectSettings:
 
         ``batch`` is the size of a batch of the refinement if the settings do not tell.
         """
-        scarce = max_evals < self.scarce * (2 * weight.size + 1)
+        scarce = self.refine > 0 and max_evals < self.scarce * (2 * weight.size + 1)
         by_axes = self.local_search == "coordinates"
         n_directions = int(self.n_directions)
         if by_axes:

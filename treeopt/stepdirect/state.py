@@ -133,13 +133,13 @@ def new_state(weight: Array, seed: int) -> State:
         counter=count,
         random=np.array([seed], np.uint64),
         weight=weight,
-        u=np.empty((n, p)),
-        sample=np.empty(n, SAMPLE),
-        centre=np.empty((n, p)),
-        level=np.empty((n, p), np.int8),
-        rect=np.empty(n, RECT),
-        node=np.empty(2 * n, NODE),
-        task=np.empty(n, TASK),
+        u=np.zeros((n, p)),
+        sample=np.zeros(n, SAMPLE),
+        centre=np.zeros((n, p)),
+        level=np.zeros((n, p), np.int8),
+        rect=np.zeros(n, RECT),
+        node=np.zeros(2 * n, NODE),
+        task=np.zeros(n, TASK),
         golden=np.full(p, np.nan),
         sweep=np.arange(p),
         preference=np.zeros(p),
@@ -152,6 +152,6 @@ def grown(state: State, room: int) -> State:
     tables = {}
     for name, rows in GROWING.items():
         old: Array = getattr(state, name)
-        tables[name] = np.empty((rows * room, *old.shape[1:]), old.dtype)
+        tables[name] = np.zeros((rows * room, *old.shape[1:]), old.dtype)
         tables[name][: len(old)] = old
     return state._replace(**tables)
