@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.arguments import read_count
+from treeopt.arguments import read_count, read_seed
 from treeopt.dimensions import Choice, Dimension, Integer, Real
 from treeopt.errors import InputError
 from treeopt.stepdirect import StepDirect, StepDirectSettings
@@ -51,12 +51,19 @@ class StepDirectSampler(BaseSampler):
     settings : StepDirectSettings
         How to search.
     independent_sampler : optuna.samplers.BaseSampler
-        For parameters outside the common space; ``RandomSampler`` by default.
+        For parameters outside the common space; by default they are drawn at random.
 
     Notes
     -----
-    Trials that failed or were pruned count as bad as the worst one. The first trial is the centre
-    of the space. Only when all points of a discrete space are known are some proposed again.
+    Trials that failed or were pruned count as bad as the worst one: intermediate values may be
+    better than any final one. The first trial is the centre of the space. Only when all points of a
+    discrete space are known are some proposed again; of several values of a point the first counts.
+
+    Parameters whose ranges change from trial to trial, and whole numbers beyond 2**53, are drawn
+    like those outside the common space.
+
+    Workers that choose at the same moment may, now and then, choose the same. After a break, an
+    ``independent_sampler`` with a seed begins its sequence anew.
 
     Examples
     --------
@@ -76,22 +83,30 @@ class StepDirectSampler(BaseSampler):
         settings: StepDirectSettings | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
+        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if seed is not None and not (whole and seed >= 0):
+            raise InputError(f"seed is {seed!r}. Pass a whole number of at least 0, or None.")
         if settings is not None and not isinstance(settings, StepDirectSettings):
             raise InputError(f"settings is {settings!r}. Pass StepDirectSettings, or None.")
+        if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
+            raise InputError(
+                f"independent_sampler is {independent_sampler!r}. Pass a sampler of Optuna, or "
+                "None."
+            )
+        self._seed = read_seed(seed)
         self._n_trials = read_count(n_trials, "n_trials")
         self._settings = settings
-        self._rng = np.random.default_rng(seed)
-        self._seed = int(self._rng.integers(2**63))
-        self._independent = independent_sampler or RandomSampler(int(self._rng.integers(2**32)))
-        self._common_space = IntersectionSearchSpace()
-        self._forget()
+        self._independent = independent_sampler
         self._lock = threading.RLock()
-
-    def _forget(self) -> None:
         self._study: str | None = None
-        self._space: dict[str, BaseDistribution] = {}
+        self._common_space = IntersectionSearchSpace()
+        self._begin({})
+
+    def _begin(self, space: Mapping[str, BaseDistribution]) -> None:
+        """Begin anew, with a space."""
+        self._space = dict(space)
         self._search: StepDirect | None = None
-        self._asked: dict[int, dict[str, float]] = {}  # by the numbers of the trials
+        self._held: dict[int, dict[str, float]] = {}  # what is pending, by the trials' numbers
         self._seen: set[int] = set()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,18 +119,20 @@ class StepDirectSampler(BaseSampler):
     def reseed_rng(self) -> None:
         """Begin another sequence of random numbers, as workers on copies of a sampler need it."""
         with self._lock:
-            self._independent.reseed_rng()
-            self._rng = np.random.default_rng()
+            self._seed = read_seed(None)
+            if self._independent is not None:
+                self._independent.reseed_rng()
             if self._search is not None:
-                self._search.reseed(self._rng)
+                self._search.reseed(self._seed)
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """Return the parameters that all trials have in common."""
         with self._lock:
+            self._turn_to(study)
             space = self._common_space.calculate(study)
-        return {name: d for name, d in space.items() if not d.single()}
+        return {n: d for n, d in space.items() if not d.single() and _dimension(d) is not None}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -125,16 +142,17 @@ class StepDirectSampler(BaseSampler):
         if not search_space:
             return {}
         with self._lock:
-            search = self._search_of(study, search_space)
-            self._learn(study, search, trial.number)
-            points = search.ask(1)
-            if not points:  # every point is known
-                return {
-                    name: self._independent.sample_independent(study, trial, name, d)
-                    for name, d in search_space.items()
-                }
-            self._asked[trial.number] = points[0]
-        return {n: d.to_external_repr(points[0][n]) for n, d in search_space.items()}
+            self._turn_to(study)
+            search = self._search_in(search_space)
+            ahead = self._learn(study, search, trial.number)
+            # Workers that know the same would choose the same: those before take the first points.
+            points = search.ask(1 + ahead)
+            search.release(points[:-1])
+            if points:
+                self._held[trial.number] = points[-1]
+        if not points:  # every point is known or pending
+            return {n: self._draw(study, trial, n, d) for n, d in search_space.items()}
+        return {n: d.to_external_repr(points[-1][n]) for n, d in search_space.items()}
 
     def sample_independent(
         self,
@@ -145,15 +163,16 @@ class StepDirectSampler(BaseSampler):
     ) -> Any:
         """Propose a value for one parameter; in the first trial its centre."""
         self._raise_error_if_multi_objective(study)
-        if trial.number == 0:
-            dimension = _dimension(param_distribution)
-            centre = dimension.value(dimension.codes(np.array([0.5]))[0])
-            return param_distribution.to_external_repr(centre)
-        return self._independent.sample_independent(study, trial, param_name, param_distribution)
+        dimension = _dimension(param_distribution) if trial.number == 0 else None
+        if dimension is None:
+            return self._draw(study, trial, param_name, param_distribution)
+        centre = dimension.value(dimension.codes(np.array([0.5]))[0])
+        return param_distribution.to_external_repr(centre)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Tell the independent sampler that a trial begins."""
-        self._independent.before_trial(study, trial)
+        if self._independent is not None:
+            self._independent.before_trial(study, trial)
 
     def after_trial(
         self,
@@ -163,13 +182,30 @@ class StepDirectSampler(BaseSampler):
         values: Sequence[float] | None,
     ) -> None:
         """Tell the independent sampler that a trial has ended."""
-        self._independent.after_trial(study, trial, state, values)
+        if self._independent is not None:
+            self._independent.after_trial(study, trial, state, values)
 
-    def _search_of(self, study: Study, space: Mapping[str, BaseDistribution]) -> StepDirect:
-        """Return the search over a space; a new one if the space or the study is another."""
-        if self._search is None or self._study != study.study_name or self._space != space:
-            self._forget()
-            self._study, self._space = study.study_name, dict(space)
+    def _draw(
+        self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> Any:
+        """Draw a value; by default the trial's number and the name decide, not what came before."""
+        sampler = self._independent
+        if sampler is None:
+            seed = np.random.SeedSequence([self._seed, trial.number, *name.encode()])
+            sampler = RandomSampler(int(seed.generate_state(1)[0]))
+        return sampler.sample_independent(study, trial, name, distribution)
+
+    def _turn_to(self, study: Study) -> None:
+        """Forget what is known if the study is another."""
+        if self._study != study.study_name:
+            self._study = study.study_name
+            self._common_space = IntersectionSearchSpace()
+            self._begin({})
+
+    def _search_in(self, space: Mapping[str, BaseDistribution]) -> StepDirect:
+        """Return the search in a space; a new one if the space is another."""
+        if self._search is None or self._space != space:
+            self._begin(space)
             self._search = StepDirect(
                 {name: _dimension(d) for name, d in space.items()},
                 settings=self._settings,
@@ -178,24 +214,46 @@ class StepDirectSampler(BaseSampler):
             )
         return self._search
 
-    def _learn(self, study: Study, search: StepDirect, current: int) -> None:
-        """Tell the search what has become of the trials, and which are under way."""
+    def _learn(self, study: Study, search: StepDirect, current: int) -> int:
+        """Tell the search what has become of the trials, and which are under way.
+
+        Before it is told of a trial that it was not asked for, it is asked: so a new search gets to
+        where the one was that proposed the trials. If the pruner has divided the study, as
+        Hyperband does, all of its trials count.
+
+        Returns
+        -------
+        int
+            How many trials have begun just before the current one and have no point yet. One that
+            stays so, because its worker has died, does not count for long.
+        """
         sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-        for trial in study.get_trials(deepcopy=False):
+        running, without = 0, []
+        for trial in study._storage.get_all_trials(study._study_id, deepcopy=False):
             if trial.number in self._seen or trial.number == current:
                 continue
-            point = self._point(trial)
-            if not trial.state.is_finished():
-                if point is not None and trial.number not in self._asked:
-                    search.reserve([point])
+            point, held = self._point(trial), self._held.pop(trial.number, None)
+            pending = [] if held is None else [held]
+            if trial.state.is_finished():
+                self._seen.add(trial.number)
+                if trial.params and not pending:
+                    pending = search.ask(1)
+                if pending != [point]:
+                    search.release(pending)
+                if point is not None and not search.knows(point):
+                    complete = trial.state == TrialState.COMPLETE
+                    search.tell(point, sign * trial.values[0] if complete else None)
                 continue
-            self._seen.add(trial.number)
-            asked = self._asked.pop(trial.number, None)
-            if asked is not None and asked != point:
-                search.release([asked])
-            if point is not None and not search.knows(point):
-                complete = trial.state == TrialState.COMPLETE
-                search.tell(point, sign * trial.values[0] if complete else None)
+            running += trial.state == TrialState.RUNNING
+            if point is not None and point != held:
+                search.release(pending)
+                search.reserve([point])
+                held = point
+            if held is not None:
+                self._held[trial.number] = held
+            elif trial.state == TrialState.RUNNING:
+                without.append(trial.number)
+        return sum(current - running <= number < current for number in without)
 
     def _point(self, trial: FrozenTrial) -> dict[str, float] | None:
         """Return a trial's point of the space in Optuna's internal numbers, if it has one."""
@@ -213,15 +271,18 @@ class StepDirectSampler(BaseSampler):
         return point
 
 
-def _dimension(distribution: BaseDistribution) -> Dimension:
-    """Return a dimension for Optuna's internal numbers: those of categories are positions."""
-    if isinstance(distribution, FloatDistribution):
-        return Real(distribution.low, distribution.high, distribution.log, distribution.step)
-    if isinstance(distribution, IntDistribution):
-        return Integer(distribution.low, distribution.high, distribution.log, distribution.step)
+def _dimension(distribution: BaseDistribution) -> Dimension | None:
+    """Return a dimension for Optuna's internal numbers: those of categories are positions.
+
+    There is none for numbers so large that their steps or ends are lost.
+    """
+    try:
+        if isinstance(distribution, FloatDistribution):
+            return Real(distribution.low, distribution.high, distribution.log, distribution.step)
+        if isinstance(distribution, IntDistribution):
+            return Integer(distribution.low, distribution.high, distribution.log, distribution.step)
+    except InputError:
+        return None
     if isinstance(distribution, CategoricalDistribution):
         return Choice(tuple(range(len(distribution.choices))))
-    raise InputError(
-        f"the distribution is {distribution!r}. StepDirectSampler knows those of suggest_float, "
-        "suggest_int and suggest_categorical."
-    )
+    return None
