@@ -28,6 +28,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/mypy --strict treeopt
 
 BENCHMARKS := evaluator black_box exact forest_table forest_figures ablation unseen
+BENCHMARKS += tuning_tables tuning_landscape tuning_cost
 
 bench: $(VENV)/.stamp-bench
 	rm -f bench/results/*_quick*

@@ -35,8 +35,10 @@ def rows_of(
     return Rows(options.out / f"{name}{end}.csv", tuple(key), tuple(columns))
 
 
-def carry_out(options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]]) -> None:
-    """Run what is not there yet, unless only a report is wanted."""
+def carry_out(
+    options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]], jobs: int = 1
+) -> None:
+    """Run what is not there yet, ``jobs`` at a time, unless only a report is wanted."""
     if options.report:
         if not rows.path.exists():
             raise SystemExit(f"there are no rows in {rows.path} yet. Run without --report first.")
@@ -46,6 +48,6 @@ def carry_out(options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[
     if options.redo:
         rows.forget_all(todo)
     try:
-        complete(todo, rows)
+        complete(todo, rows, jobs)
     except KeyboardInterrupt:
         raise SystemExit("interrupted; the same command goes on where it stopped") from None

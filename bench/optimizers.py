@@ -366,6 +366,48 @@ def tpe(f: Counter, seed: int) -> None:
         study.tell(trial, f.one(point))
 
 
+@register(
+    "GP-EI (scikit-learn)",
+    settings="Matérn 5/2, expected improvement, 10 Sobol points first",
+    max_budget=200,
+)
+def gaussian_process(f: Counter, seed: int) -> None:
+    """Bayesian optimization: the best expected improvement among random points and moves.
+
+    The lengths of the kernel, one for each coordinate up to ten of them and one for all beyond, are
+    fitted again whenever there are a tenth more points.
+    """
+    from scipy.stats import norm, qmc
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    rng = np.random.default_rng(seed)
+    lengths = np.full(f.p, 0.5) if f.p <= 10 else 0.5
+    kernel = ConstantKernel() * Matern(lengths, (0.02, 20.0), nu=2.5) + WhiteKernel(1e-3)
+    points = list(qmc.Sobol(f.p, rng=rng).random(16)[:10])
+    values = [f.one(u) for u in points]
+    fitted = 0.0
+    while True:
+        again = len(values) >= 1.1 * fitted
+        model = GaussianProcessRegressor(
+            kernel, optimizer="fmin_l_bfgs_b" if again else None, normalize_y=True
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound
+            model.fit(points, values)
+        if again:
+            kernel, fitted = model.kernel_, len(values)
+        moved = rng.random((1000, f.p)) < rng.random((1000, 1))
+        near = points[int(np.argmin(values))] + moved * rng.normal(0, 0.1, (1000, f.p))
+        candidates = np.vstack([rng.random((1000, f.p)), np.clip(near, 0, 1)])
+        mean, std = model.predict(candidates, return_std=True)
+        std = np.maximum(std, 1e-12)
+        z = (min(values) - mean) / std
+        points.append(candidates[np.argmax(std * (z * norm.cdf(z) + norm.pdf(z)))])
+        values.append(f.one(points[-1]))
+
+
 @register("NGOpt (nevergrad)", packages=("nevergrad",), per_budget=True, max_seeds=SLOW_SEEDS)
 def ngopt(f: Counter, seed: int) -> None:
     run_nevergrad(f, seed, "NGOpt")

@@ -82,10 +82,11 @@ class Rows:
             file.write(text.getvalue().encode())
 
 
-def complete(todo: Sequence[Task], rows: Rows) -> None:
+def complete(todo: Sequence[Task], rows: Rows, jobs: int = 1) -> None:
     """Run the tasks whose rows are not there yet; say how far it is and how long it will take.
 
-    What is not installed is named in the end, and left out.
+    What is not installed is named in the end, and left out. With several ``jobs``, as many tasks
+    run side by side, in processes: not for what is timed.
     """
     done = rows.keys()
     missing = [t for t in todo if not done.issuperset(_text(key) for key in t.expected())]
@@ -94,11 +95,11 @@ def complete(todo: Sequence[Task], rows: Rows) -> None:
     begin, said = time.perf_counter(), 0.0
     cost, spent_cost = sum(task.cost for task in missing), 0.0
     absent: Counter[str] = Counter()
-    for k, task in enumerate(missing, 1):
-        try:
-            rows.append([row for row in task.run() if rows.key_of(row) not in done])
-        except ImportError as error:
-            absent[str(error)] += 1
+    for k, (task, found) in enumerate(_results(missing, jobs), 1):
+        if isinstance(found, ImportError):
+            absent[str(found)] += 1
+        else:
+            rows.append([row for row in found if rows.key_of(row) not in done])
         spent = time.perf_counter() - begin
         spent_cost += task.cost
         if spent >= said + PACE or k == len(missing):
@@ -107,6 +108,24 @@ def complete(todo: Sequence[Task], rows: Rows) -> None:
             tell(f"{k}/{len(missing)}, {spent:.0f} s{ahead}: {task}")
     for error, n in absent.items():
         tell(f"{n} tasks did not run: {error}. Install it, and start again.")
+
+
+def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Row] | ImportError]]:
+    """Run tasks, and give their rows as they come."""
+    if jobs == 1:
+        yield from map(_result, tasks)
+        return
+    from joblib import Parallel, delayed
+
+    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
+    yield from pool(delayed(_result)(task) for task in tasks)
+
+
+def _result(task: Task) -> tuple[Task, list[Row] | ImportError]:
+    try:
+        return task, task.run()
+    except ImportError as error:
+        return task, error
 
 
 def uninterrupted(result: Any) -> Any:
