@@ -50,6 +50,7 @@ def test_splits_are_3_1_1_scaled_and_disjoint(name, bench):
     assert repeated <= 0.02 * whole, "no row is in two parts, but for those the data repeat"
 
 
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
 @pytest.mark.parametrize("learner", ["SVM", "logistic regression"])
 @pytest.mark.parametrize("scheme", ["one-vs-all", "one-vs-one"])
 def test_errors_are_those_of_classifiers_fitted_anew(scheme, learner, problems):
