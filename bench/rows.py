@@ -117,7 +117,9 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Row]
         return
     from joblib import Parallel, delayed
 
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
+    pool = Parallel(
+        n_jobs=jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1
+    )
     yield from pool(delayed(_result)(task) for task in tasks)
 
 

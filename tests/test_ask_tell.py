@@ -707,6 +707,28 @@ def test_a_failed_point_may_be_told_a_value_later():
     assert search.best.fun < -3.5, "the search goes on from there"
 
 
+@pytest.mark.parametrize("k", [0, 3])
+def test_a_search_goes_on_when_a_failed_point_was_tried_again(k, tmp_path):
+    def run(saved: bool) -> StepDirect:
+        search = StepDirect(BOX, rng=0)
+        points = search.ask()
+        search.tell(points[k], None)
+        search.tell(points[k], steps(points[k]))
+        if saved:
+            search.save(tmp_path / "search.npz")
+            search = StepDirect.load(tmp_path / "search.npz")
+        rest = np.delete(points, k, axis=0)
+        search.tell(rest, [steps(x) for x in rest])
+        for _ in range(40):
+            (point,) = search.ask(1)
+            search.tell(point, steps(point))
+        return search
+
+    kept, loaded = run(False), run(True)
+    assert kept.points.tobytes() == loaded.points.tobytes()
+    assert np.array_equal(kept.best.x, loaded.best.x)
+
+
 @pytest.mark.parametrize(("first", "second"), [(1, 2), (1, np.nan)])
 def test_a_value_is_not_taken_back(first, second):
     search = StepDirect(FEW, rng=0)

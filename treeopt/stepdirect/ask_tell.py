@@ -243,9 +243,11 @@ class StepDirect:
         """Note the value of a point."""
         if key not in self._pending and not self._open:
             self._advance()  # perhaps the algorithm wants just this point next
+        slots = self._open.pop(key, None)
+        if key in self._known:  # it had failed
+            slots = [k for k, awaited in enumerate(self._keys) if awaited == key] or None
         self._note(key, value)
         self._pending.pop(key, None)
-        slots = self._open.pop(key, None)
         if slots is None:
             self._beside.setdefault(key)
             self._waited += 1
@@ -254,7 +256,7 @@ class StepDirect:
             self._beside.pop(key, None)
 
     def _note(self, key: bytes, value: float) -> None:
-        self._nfailed += math.isnan(value) - math.isnan(self._known.get(key, 0.0))
+        self._nfailed += math.isnan(value) - math.isnan(self._known.pop(key, 0.0))
         self._known[key] = value
         if value < (math.inf if self._best is None else self._known[self._best]):
             self._best = key
