@@ -175,6 +175,17 @@ def verdicts(data: Frame) -> list[str]:
     return [head + (":" if lost else "."), "", *lines, *([""] if lines else [])]
 
 
+def tally(data: Frame, what: str) -> str:
+    """Count how often another method is significantly below the default, or above."""
+    found = [x for *_, part in groups(data) for x in against_default(part, what).values()]
+    below = sum(significant(*x) and x[0] < 0 for x in found)
+    above = sum(significant(*x) and x[0] > 0 for x in found)
+    return (
+        f"On {what} data, of {len(found)} comparisons of another method with the default, it is "
+        f"significantly below in {below} and above in {above}."
+    )
+
+
 def order_table(data: Frame) -> list[str]:
     """Compare the paper's order with the one here, by the mean on test data."""
     rows = []
@@ -260,6 +271,9 @@ def report(path: Path) -> str:
         "## Where the default stands",
         "",
         *verdicts(data),
+        tally(data, "validation"),
+        tally(data, "test"),
+        "",
     ]
     for kind in PRINTED:
         part = data[data["case"].astype(str).str.endswith(f" {kind}")]
