@@ -369,13 +369,15 @@ def tpe(f: Counter, seed: int) -> None:
 @register(
     "GP-EI (scikit-learn)",
     settings="Matérn 5/2, expected improvement, 10 Sobol points first",
+    packages=("scikit-learn", "scipy"),
     max_budget=200,
 )
 def gaussian_process(f: Counter, seed: int) -> None:
     """Bayesian optimization: the best expected improvement among random points and moves.
 
     The lengths of the kernel, one for each coordinate up to ten of them and one for all beyond, are
-    fitted again whenever there are a tenth more points.
+    fitted again whenever there are a tenth more points. Where the problem has a grid, candidates
+    are points of the grid that were not tried before.
     """
     from scipy.stats import norm, qmc
     from sklearn.exceptions import ConvergenceWarning
@@ -385,7 +387,7 @@ def gaussian_process(f: Counter, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = np.full(f.p, 0.5) if f.p <= 10 else 0.5
     kernel = ConstantKernel() * Matern(lengths, (0.02, 20.0), nu=2.5) + WhiteKernel(1e-3)
-    points = list(qmc.Sobol(f.p, rng=rng).random(16)[:10])
+    points = list(snapped(f, qmc.Sobol(f.p, rng=rng).random(16)[:10]))
     values = [f.one(u) for u in points]
     fitted = 0.0
     while True:
@@ -400,12 +402,24 @@ def gaussian_process(f: Counter, seed: int) -> None:
             kernel, fitted = model.kernel_, len(values)
         moved = rng.random((1000, f.p)) < rng.random((1000, 1))
         near = points[int(np.argmin(values))] + moved * rng.normal(0, 0.1, (1000, f.p))
-        candidates = np.vstack([rng.random((1000, f.p)), np.clip(near, 0, 1)])
+        candidates = snapped(f, np.vstack([rng.random((1000, f.p)), np.clip(near, 0, 1)]))
+        known = {u.tobytes() for u in points}
+        candidates = np.array([u for u in candidates if u.tobytes() not in known])
         mean, std = model.predict(candidates, return_std=True)
-        std = np.maximum(std, 1e-12)
+        noise = model.kernel_.k2.noise_level * np.var(values)  # of values, not of the function
+        std = np.sqrt(np.maximum(std**2 - noise, 1e-18))
         z = (min(values) - mean) / std
         points.append(candidates[np.argmax(std * (z * norm.cdf(z) + norm.pdf(z)))])
         values.append(f.one(points[-1]))
+
+
+def snapped(f: Counter, U: Array) -> Array:
+    """Return the middles of the cells of a grid, where the problem has one, that hold points."""
+    shape = getattr(f.problem, "shape", None)
+    if shape is None:
+        return U
+    levels = np.array(shape)
+    return (np.minimum(np.floor(U * levels), levels - 1) + 0.5) / levels
 
 
 @register("NGOpt (nevergrad)", packages=("nevergrad",), per_budget=True, max_seeds=SLOW_SEEDS)

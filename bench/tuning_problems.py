@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import sklearn
 from joblib import hash as hash_of
 from problems import HERE, Array, Problem
 from sklearn.exceptions import ConvergenceWarning
@@ -70,7 +71,8 @@ class Oracle:
     def __init__(self, case: Case, seed: int) -> None:
         self.split, self.learner = case.data.split(seed), case.learner
         name = case.name.replace(" ", "_")
-        self.path = CACHE / f"{name}_{seed}_{hash_of(self.split)[:8]}.npz"
+        made_of = hash_of((self.split, sklearn.__version__))
+        self.path = CACHE / f"{name}_{seed}_{made_of[:8]}.npz"
 
     def error(self, setting: Array, part: int) -> float:
         """Return the share of wrong classes among the rows of `VALIDATION` or `TEST`."""
@@ -196,7 +198,7 @@ class OneVsOne(MultiClass):
         return values > 0
 
     def votes(self, decisions: Array) -> Array:
-        """Return the votes less a constant for each class: pairs that it wins as the second."""
+        """Return the votes of each class: a pair's for its first, or else for its second."""
         gain = np.zeros((self.n_classes, len(decisions)), np.float32)
         for pair, (i, j) in enumerate(self.pairs()):
             gain[i, pair], gain[j, pair] = 1, -1

@@ -18,7 +18,7 @@ from command import carry_out, parser, rows_of
 from machine import machine, versions
 from rows import Row, tell
 from tuning_methods import METHODS, methods_for
-from tuning_problems import CASES, TEST
+from tuning_problems import CASES, TEST, VALIDATION
 from tuning_report import report
 
 KEY = ("case", "split", "method", "budget")
@@ -71,6 +71,8 @@ class Run:
                     key = (self.case, self.split, name, budget)
                     values, settings = f.values[: min(budget, f.nfev)], np.array(seen[:budget])
                     best = int(np.argmin(values))
+                    if oracle.error(settings[best], VALIDATION) != values[best]:
+                        raise AssertionError(f"{name} has evaluated what it did not count")
                     found = {
                         "nfev": len(values),
                         "validation": 1 - values[best],

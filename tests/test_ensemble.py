@@ -79,6 +79,7 @@ def test_second_sum_is_added_at_the_end():
     [
         (Link(), [-2.0, 0.0, 3.0]),
         (Link("exp"), np.exp([-2.0, 0.0, 3.0])),
+        (Link("exp", by_numpy=True), np.exp([-2.0, 0.0, 3.0])),
         (Link("logistic", 2.0), expit([-4.0, 0.0, 6.0])),
         (Link("logistic", complement=True), 1 - expit([-2.0, 0.0, 3.0])),
         (Link("square"), [-4.0, 0.0, 9.0]),

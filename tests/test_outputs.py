@@ -151,8 +151,8 @@ def test_labels_are_not_predicted(case):
 
 LINKED = {
     ("hist", "HistGradientBoostingRegressor, auto, nan, squared_error"): IDENTITY,
-    ("hist", "HistGradientBoostingRegressor, auto, nan, poisson"): Link("exp"),
-    ("hist", "HistGradientBoostingRegressor, auto, nan, gamma"): Link("exp"),
+    ("hist", "HistGradientBoostingRegressor, auto, nan, poisson"): Link("exp", by_numpy=True),
+    ("hist", "HistGradientBoostingRegressor, auto, nan, gamma"): Link("exp", by_numpy=True),
     ("hist", "HistGradientBoostingClassifier, auto, nan"): Link("logistic"),
     ("sklearn", "GradientBoostingClassifier, auto, plain, log_loss"): Link("logistic"),
     ("sklearn", "GradientBoostingClassifier, auto, plain, exponential"): Link("logistic", 2.0),

@@ -27,11 +27,15 @@ class Link(NamedTuple):
         Factor of the sum, for ``logistic``.
     complement : bool
         Whether the prediction is 1 minus that: the probability of the first of two classes.
+    by_numpy : bool
+        For ``exp``: whether the library leaves it to NumPy, which on some processors has an
+        exponential of its own, with other last bits than the one that kernels can call.
     """
 
     name: str = "identity"
     slope: float = 1.0
     complement: bool = False
+    by_numpy: bool = False
 
     @property
     def increasing(self) -> bool:
@@ -44,6 +48,10 @@ class Link(NamedTuple):
 
         if self == IDENTITY:
             return total
+        if self.by_numpy:
+            with np.errstate(over="ignore", under="ignore"):
+                exponential: Array = np.exp(total, out=total)
+            return exponential
         links.apply(*self.code(total.dtype), total)
         return total
 

@@ -33,8 +33,8 @@ LINKS = {
     "squared_error": IDENTITY,
     "absolute_error": IDENTITY,
     "quantile": IDENTITY,
-    "gamma": Link("exp"),
-    "poisson": Link("exp"),
+    "gamma": Link("exp", by_numpy=True),
+    "poisson": Link("exp", by_numpy=True),
 }
 """From each loss of the regressor to its link."""
 

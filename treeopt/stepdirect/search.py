@@ -76,10 +76,11 @@ class Search:
         """Run on a compiled ensemble, slice by slice."""
         from treeopt.stepdirect.compiled import run_masks, run_walk
 
-        if not self.free.size:
+        if self.free.size:
+            ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
+        if not self.free.size or ensemble.link.by_numpy:
             caller = VectorizedCaller(ensemble.predict, self.limits)
             return self.on_function(caller, 1)
-        ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
         rules = self.rules(1)
         run = run_walk if ensemble.compiled.mask_dtype is None else run_masks
         link = ensemble.link.code(ensemble.value.dtype)
