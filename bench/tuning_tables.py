@@ -86,7 +86,9 @@ class Run:
 
 def runs(options: argparse.Namespace) -> list[Run]:
     """Return the runs, split by split, so that what is there is always about even."""
-    cases = options.problems or at_hand(QUICK if options.quick else CASES)
+    cases = at_hand(options.problems or (QUICK if options.quick else CASES))
+    if not cases:
+        raise SystemExit("there is nothing to run")
     most = options.seeds or (QUICK_SEEDS if options.quick else max_splits())
     found = []
     for split in range(most):

@@ -178,7 +178,7 @@ def test_verdicts_tell_when_a_peer_is_ahead(gain, verdict, bench):
     data = pd.DataFrame(rows)
     text = "\n".join(report.verdicts(data.assign(method=data["method"].astype("category"))))
     assert verdict in text
-    assert ("in 0:" in text) == ("(1+1)" in text) == (gain > 0)
+    assert ("in 0; it has not in:" in text) == ("(1+1)" in text) == (gain > 0)
 
 
 def test_intervals_are_student_s(bench):

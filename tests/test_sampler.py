@@ -426,6 +426,13 @@ def test_dead_workers_do_not_hold_up_the_others():
     assert len(tried) == distinct(tried) == 94 and study.best_value <= 3
 
 
+def test_a_sampler_for_a_study_of_the_same_name_begins_anew():
+    sampler = StepDirectSampler(seed=0)
+    run(steps, 40, sampler, study_name="name")
+    again = run(steps, 40, sampler, study_name="name")
+    assert points(again) == points(run(steps, 40, StepDirectSampler(seed=0)))
+
+
 def test_threads():
     study = run(steps, 1)
     study.optimize(steps, 60, n_jobs=2)

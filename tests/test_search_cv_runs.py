@@ -448,6 +448,8 @@ def test_without_a_seed_the_one_of_the_file_serves(file):
     for seed in (None, np.random.RandomState(1)):
         found = search(checkpoint=file, random_state=seed).fit(X, Y)
         assert [repr(p) for p in found.cv_results_["params"]][: len(known)] == known
+    with pytest.raises(InputError, match=says("run.jsonl", "another seed", "random_state is 3")):
+        search(checkpoint=file, random_state=3).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -492,7 +494,7 @@ def length(estimator, X, y):
         ({"scoring": several, "refit": "one"}, ["scoring is None", "several"]),
         ({"error_score": 0.0}, ["error_score is nan", "0.0"]),
         ({"return_train_score": True}, ["return_train_score is False", "True"]),
-        ({"random_state": 1}, ["random_state is 0", "1"]),
+        ({"random_state": 1}, ["another seed", "random_state is 1"]),
         ({"cv": KFold(5)}, ["other data or splits", "Name another file"]),
         ({"cv": ShuffleSplit(2)}, ["other data or splits", "random_state"]),
     ],
@@ -563,7 +565,7 @@ def test_parameters_of_fit_that_cannot_be_pickled(file):
     def run(**params):
         return search(estimator=Asks(), checkpoint=file, n_evals=4).fit(X, Y, **params)
 
-    check_same(run(call=lambda: 1), run(call=lambda: 2))
+    check_same(run(call=lambda: 1), run(call=lambda: 1))
     with pytest.raises(InputError, match="other data"):
         run(call=max)
     assert len(lines_of(file)) == 5
@@ -601,6 +603,34 @@ def test_a_damaged_file(file):
             search(checkpoint=file).fit(X, Y)
     file.write_bytes(b"".join(lines[:5]))  # as the message says
     check_same(search(checkpoint=file).fit(X, Y), expected)
+
+
+@pytest.mark.parametrize("lacks", ["about", "begun", "data", "seed"])
+def test_a_damaged_first_line(lacks, file):
+    search(checkpoint=file).fit(X, Y)
+    first, rest = file.read_bytes().split(b"\n", 1)
+    head = json.loads(first)
+    (head["begun"] if lacks == "seed" else head).pop(lacks)
+    file.write_bytes(json.dumps(head).encode() + b"\n" + rest)
+    with pytest.raises(InputError, match=says("run.jsonl", "first line is damaged", "another")):
+        search(checkpoint=file).fit(X, Y)
+
+
+def test_two_searches_do_not_share_a_file(file):
+    at_fit(2 * N - 4, lambda: file.write_bytes(file.read_bytes() + b"{}\n"))
+    with pytest.raises(InputError, match=says("run.jsonl", "another search writes", "another")):
+        search(checkpoint=file).fit(X, Y)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_another_function_is_another_scoring(several, file):
+    def by(score):
+        return {"scoring": {"s": score}, "refit": "s"} if several else {"scoring": score}
+
+    search(checkpoint=file, **by(lambda e, X, y: e.score(X, y))).fit(X, Y)
+    search(checkpoint=file, **by(lambda e, X, y: e.score(X, y))).fit(X, Y)
+    with pytest.raises(InputError, match=says("run.jsonl", "scoring is", "now it is")):
+        search(checkpoint=file, **by(lambda e, X, y: -e.score(X, y))).fit(X, Y)
 
 
 def test_a_file_with_other_candidates(file):

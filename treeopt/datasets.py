@@ -246,7 +246,7 @@ def _files() -> dict[str, Path]:
 
 def _not_found(name: str, failure: str = "") -> str:
     if name in _SOURCES:
-        origin = f" Make it from {_SOURCES[name]}: numpy.savez('{name}.npz', X=X, y=y)."
+        origin = f" Make it from {_SOURCES[name]}: numpy.savez('{name}.npz', X=X, y=y), X dense."
     elif failure:
         origin = " Or go online: it is fetched once and then kept in the data home."
     else:

@@ -17,7 +17,7 @@ is drawn anew, a kick: anything from a few of them to all. The walk goes on from
 home, and returns when it fails to improve.
 
 Every axis is moved in each sweep, and the partition goes on beside the walk: every region is
-searched in the end.
+searched in the end. (With ``StepDirectSettings.scarce`` there is no partition, and only chance.)
 """
 
 from __future__ import annotations

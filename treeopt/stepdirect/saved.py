@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,11 @@ def write(path: str | os.PathLike[str], about: dict[str, Any], arrays: dict[str,
     text = json.dumps({"format": FORMAT, **about}, default=lambda number: number.item())
     everything: dict[str, Any] = {"about": np.array(text), **arrays}
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"path is {str(path)!r}, but there is no folder {str(path.parent)!r}. Make it, or name "
+            "a file elsewhere."
+        )
     unfinished = path.with_name(path.name + ".tmp")
     try:
         with unfinished.open("wb") as file:
@@ -74,6 +80,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
     """Return what `write` has written."""
     with Path(path).open("rb") as file:
         try:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no archive of arrays")
+            file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             about = json.loads(str(arrays.pop("about")))

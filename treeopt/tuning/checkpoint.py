@@ -11,7 +11,9 @@ import os
 import pickle
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,7 @@ class Checkpoint:
         self.begun = begun
         self.data: str | None = None
         self.known: list[dict[str, Any]] = []
+        self.size = 0  # of what this search has read and written
         if self.path is not None and self.path.exists():
             self._read()
 
@@ -64,8 +67,13 @@ class Checkpoint:
                 "version of treeopt. Name another one."
             )
         head, *self.known = lines
+        whole_head = {"about", "begun", "data"} <= head.keys()
+        if not whole_head or not {"seed", "n_evals"} <= set(head["begun"]):
+            raise InputError(
+                f"checkpoint is {str(self.path)!r}, whose first line is damaged. Name another file."
+            )
         for k, line in enumerate(self.known, 2):
-            if "outs" not in line:
+            if not {"params", "outs"} <= line.keys():
                 raise InputError(
                     f"checkpoint is {str(self.path)!r}, whose line {k} is damaged. Remove this "
                     "line and all below it to go on from what is above, or name another file."
@@ -78,6 +86,7 @@ class Checkpoint:
                     "the same."
                 )
         self.begun, self.data = head["begun"], head["data"]
+        self.size = len(whole)
         if whole != content:  # take away the line that was cut off
             self._replace(whole)
 
@@ -115,24 +124,44 @@ class Checkpoint:
         if self.path is None:
             return
         with self.path.open("ab") as file:
+            if file.tell() != self.size:
+                raise InputError(
+                    f"checkpoint is {str(self.path)!r}, to which another search writes as well. "
+                    "Name another file for one of them."
+                )
             for candidate, outcome in zip(candidates, outcomes, strict=True):
                 file.write(_as_line({"params": describe(candidate), "outs": outcome}))
             _make_durable(file)
+            self.size = file.tell()
 
     def _replace(self, content: bytes) -> None:
         """Write the whole file, at once or not at all."""
         assert self.path is not None
-        unfinished = self.path.with_name(self.path.name + ".tmp")
-        with unfinished.open("wb") as file:
-            file.write(content)
-            _make_durable(file)
-        unfinished.replace(self.path)
+        unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                _make_durable(file)
+            unfinished.replace(self.path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        self.size = len(content)
 
 
 def describe(thing: Any) -> str:
-    """Return the ``repr`` of something without the places in memory that it may name."""
+    """Return the ``repr`` of something without the places in memory that it may name.
+
+    Functions are told apart by their code.
+    """
     if isinstance(thing, set | frozenset):  # their order is another in another process
         thing = sorted(thing, key=repr)
+    if isinstance(thing, Mapping) and any(map(callable, thing.values())):
+        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in thing.items()) + "}"
+    if isinstance(thing, FunctionType):
+        code = thing.__code__
+        constants = re.sub(r" at 0x[0-9a-fA-F]+", "", repr((code.co_consts, code.co_names)))
+        digest = hashlib.sha256(code.co_code + constants.encode()).hexdigest()[:16]
+        return f"{thing.__module__}.{thing.__qualname__} ({digest})"
     with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
         text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
     if len(text) <= LONG:

@@ -46,8 +46,9 @@ class StepDirectSampler(BaseSampler):
     seed : int
         Seed. Give each of several workers another one, or none.
     n_trials : int
-        How many trials there will be, roughly. With many parameters for so few trials the search
-        begins otherwise, see ``StepDirectSettings.scarce``; it does not end by this.
+        How many trials there will be, roughly; it does not end by this. With ten parameters or more
+        for 100 trials the search begins otherwise and has no partition, see
+        ``StepDirectSettings.scarce``: for a long study tell the number.
     settings : StepDirectSettings
         How to search.
     independent_sampler : optuna.samplers.BaseSampler
@@ -98,7 +99,7 @@ class StepDirectSampler(BaseSampler):
         self._settings = settings
         self._independent = independent_sampler
         self._lock = threading.RLock()
-        self._study: str | None = None
+        self._study: tuple[Any, int] | None = None  # its storage, and its number there
         self._common_space = IntersectionSearchSpace()
         self._begin({})
 
@@ -110,11 +111,13 @@ class StepDirectSampler(BaseSampler):
         self._seen: set[int] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k != "_lock"}
+        # In another process the storage is another object: what is known is read from it again.
+        return {k: v for k, v in vars(self).items() if k not in ("_lock", "_study")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
+        self._study = None
 
     def reseed_rng(self) -> None:
         """Begin another sequence of random numbers, as workers on copies of a sampler need it."""
@@ -197,8 +200,9 @@ class StepDirectSampler(BaseSampler):
 
     def _turn_to(self, study: Study) -> None:
         """Forget what is known if the study is another."""
-        if self._study != study.study_name:
-            self._study = study.study_name
+        storage, number = study._storage, study._study_id
+        if self._study is None or self._study[0] is not storage or self._study[1] != number:
+            self._study = storage, number
             self._common_space = IntersectionSearchSpace()
             self._begin({})
 

@@ -231,6 +231,12 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
             self._about(dimensions, settings),
             {"seed": seed, "n_evals": n_evals},
         )
+        # Without a seed of its own the one of the file serves.
+        if isinstance(self.random_state, Integral) and checkpoint.begun["seed"] != seed:
+            raise InputError(
+                f"checkpoint is {str(self.checkpoint)!r}, of a search with another seed; now "
+                f"random_state is {self.random_state}. Name another file, or leave it out."
+            )
         search = StepDirect(
             self.space,
             weights=self.weights,
@@ -259,8 +265,6 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         }
         if self.error_score != "raise":  # then no result has it
             about["error_score"] = float(self.error_score)
-        if isinstance(self.random_state, Integral):  # else the one of the file serves
-            about["random_state"] = int(self.random_state)
         texts = {name: describe(value) for name, value in about.items()}
         return texts | describe_estimator(self.estimator)
 
