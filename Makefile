@@ -14,7 +14,7 @@ help:
 	@echo "make demo             run the demonstration"
 	@echo "make test             run the tests"
 	@echo "make lint             ruff check, ruff format --check, mypy --strict"
-	@echo "make bench            the short form of every benchmark, in under ten minutes"
+	@echo "make bench            the short form of every benchmark, in under a quarter of an hour"
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/treeopt demo
