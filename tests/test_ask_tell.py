@@ -340,20 +340,23 @@ def act(search: StepDirect, seed: int) -> list:
     pending = search.pending
     some = rng.permutation(len(pending))[: rng.integers(0, 6)]
     points = [pending[k] for k in some]
-    what = rng.integers(9)
+    what = rng.integers(10)
+    failed = np.flatnonzero(np.isnan(search.values))
+    if what == 9 and failed.size:  # try again what has failed
+        search.tell(search.points[rng.choice(failed)], rng.normal())
     if what < 4:
         return as_list(search.ask(None if what == 0 else int(rng.integers(1, 5))))
     if what < 6:
         tell(search, points, 5)
     elif what == 6:
         search.release(points[:2])
-    else:
+    elif what < 9:
         U = rng.random((2, search._dimensions.free.size))
         elsewhere = search._dimensions.points(search._dimensions.codes(U))
         if what == 7:
             search.reserve(elsewhere)
         else:
-            tell(search, elsewhere, 5)
+            tell(search, [x for x in elsewhere if not search.knows(x)], 5)
     if rng.random() < 0.05:
         search.reseed(seed)
     return as_list(search.pending)
