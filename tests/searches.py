@@ -96,6 +96,9 @@ def model(kind: str):
         return made, X, {"output": "proba", "class_index": 0}
     if kind == "boosting classifier":
         return GradientBoostingClassifier(n_estimators=20).fit(X, label), X, {"output": "proba"}
+    if kind == "hist poisson":
+        made = HistGradientBoostingRegressor(max_iter=20, loss="poisson")
+        return made.fit(X, y - y.min()), X, {}
     if kind == "categories":
         X[:, 3] = rng.integers(0, 5, len(X))
         made = HistGradientBoostingRegressor(max_iter=20, categorical_features=[3])
@@ -104,7 +107,7 @@ def model(kind: str):
 
 
 KINDS = ("small forest", "forest", "xgboost", "xgboost poisson", "xgboost classifier")
-KINDS += ("boosting classifier", "lightgbm", "categories")
+KINDS += ("boosting classifier", "lightgbm", "categories", "hist poisson")
 
 
 def as_function(ensemble):
