@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
@@ -34,41 +35,41 @@ ROUNDING = 1e-8
 """A multiple of a step may be off by so much, in parts of the step."""
 
 
-class Dimension:
+class Dimension(ABC):
     """One parameter: `Real`, `Integer` or `Choice`."""
 
     kind: ClassVar[str]
 
     @property
+    @abstractmethod
     def n(self) -> int | None:
         """How many values there are; None: a continuum."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
         """The function from places to codes, and its further arguments."""
-        raise NotImplementedError
 
     def codes(self, u: Array) -> Array:
         """Return the codes of places in [0, 1]."""
         function, arguments = self.scale
         return function(u, *arguments)
 
+    @abstractmethod
     def places(self, codes: Array) -> Array:
         """Return places in [0, 1] that have these codes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value(self, code: float) -> Any:
         """Return the value that a code stands for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def code(self, value: Any) -> float:
         """Return the code of a value; a ValueError says what is wrong with it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nth(self, k: Any) -> Any:
         """Return the code of the k-th of `n` values; of several, if ``k`` is an array."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
