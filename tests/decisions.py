@@ -23,6 +23,7 @@ from tests.models import Case
 from tests.rows import MAX32, neighbours, thresholds
 from tests.truth import predict
 from treeopt import Decision, Ensemble, Status
+from treeopt.categories import Categories
 from treeopt.cells import ZERO_LIMIT
 from treeopt.links import IDENTITY
 
@@ -148,8 +149,11 @@ def admitted(
     """Return special values between bounds: whole numbers, or known categories if there are any."""
     ends = [v for v in (low, high) if np.isfinite(v)]
     known = e.categories.get(column)
-    if known is not None and len(known):
-        inside = known.value[(low <= known.value) & (known.value <= high)]
+    if known is not None and (len(known) or not known.complete):
+        numbers, scale = known.value, scale_of_labels(known)
+        if not known.complete:
+            numbers = scale = np.arange(max(np.ceil(low), 0), np.floor(high) + 1)
+        inside = numbers[(low <= scale) & (scale <= high)]
         return np.array([low]) if low == high and not inside.size else inside
     values = special_values(e, column, [*ends, *more])
     if integer:
@@ -158,6 +162,11 @@ def admitted(
     values = np.unique(np.append(values, ends)) if not integer else np.unique(values)
     values = values[(low <= values) & (values <= high) & is_finite(e, values)]
     return distinct_values(e, column, values)
+
+
+def scale_of_labels(known: Categories) -> np.ndarray:
+    """Return what bounds on categories compare: labels that are numbers, else codes."""
+    return np.array(known.labels, float) if known.has_numbers else known.value
 
 
 def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> Problem:
@@ -174,7 +183,7 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
         also = () if more is None else more[column]
         pool = special_values(e, column, also)
         known = e.categories.get(column)
-        if known is not None and known.has_numbers:  # a number is a label, and must be one
+        if known is not None and known.labels:  # a number is a label, and must be one
             pool = np.array(list(known.number_of.values()))
         kind = rng.choice(
             ["box", "integer", "list", "fixed", "wide"], p=[0.4, 0.2, 0.15, 0.1, 0.15]
@@ -190,11 +199,16 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
             fixed[column] = float(value)
             values.append(np.array([value]))
             continue
-        if known is not None and len(known) and rng.random() < 0.8:
-            pool = known.value
+        if known is not None and len(known) and (known.labels or rng.random() < 0.8):
+            pool = scale_of_labels(known)
         low, high = np.sort(rng.choice(pool, 2))
-        if kind == "wide":
-            low, high = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)][rng.integers(3)]
+        is_text = known is not None and known.labels and not known.has_numbers
+        if is_text or (kind == "wide" and (known is None or known.complete)):
+            low, high = (low, high) if not is_text else (-np.inf, np.inf)
+            ends = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)]
+            low, high = ends[rng.integers(3)]
+        elif known is not None and not known.complete:
+            low, high = np.clip([low, high], -5, 200)
         elif rng.random() < 0.1:
             low = high
         whole = bool(kind == "integer" and known is None)
@@ -301,6 +315,13 @@ def check_admitted(res: Decision, options: Mapping[str, Any]) -> None:
     """Check that a point is one that was allowed; bounds are a mapping by number."""
     x, region = res._point, res.region
     for column, (low, high) in options["bounds"].items():
+        known = res._ensemble.categories.get(column)
+        if known is not None and known.labels:
+            own = known.label_of.get(x[column], x[column])
+            same = region.categories.get(column, (own,))
+            assert own in same
+            assert not known.has_numbers or all(low <= label <= high for label in same)
+            continue
         assert low <= x[column] <= high
         assert low <= region.lower[column] <= region.upper[column] <= high
     for column in options.get("integer", ()):

@@ -137,7 +137,9 @@ def test_labels_that_stay_unsure_are_asked_for_as_a_frame():
     parts = ("fixed['B'] has 'Oslo'", "not sure", "frame")
     with pytest.raises(InputError, match=says(*parts)):
         treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)}, fixed={"B": "Oslo"})
-    best = treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)})
+    with pytest.raises(InputError, match=says("which categories feature 'B' has", "data")):
+        treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)})
+    best = treeopt.maximize(model, {"A": (0, 1), "B": (0, 1), "x": (-1, 1)})
     with pytest.raises(InputError, match=says("LGBM", "not sure", "Pass bounds as a frame")):
         _ = best.frame
     best = treeopt.maximize(model, frame, fixed={"B": "Oslo"})

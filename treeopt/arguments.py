@@ -21,10 +21,21 @@ def read_seed(rng: Any) -> int:
 
 def read_time_limit(time_limit: Any) -> float | None:
     """Return a number of seconds, or None."""
-    number = isinstance(time_limit, int | float | np.number) and not isinstance(time_limit, bool)
-    if time_limit is not None and not (number and time_limit > 0):
+    if time_limit is None:
+        return None
+    seconds = as_float(time_limit)
+    if seconds is None or not seconds > 0:
         raise InputError(f"time_limit is {time_limit!r}. Pass a number of seconds above 0.")
-    return None if time_limit is None else float(time_limit)
+    return seconds
+
+
+def as_float(value: Any) -> float | None:
+    """Return a number as a float; None if it is no number, or larger than any float."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    try:
+        return float(value) if is_number else None
+    except OverflowError:
+        return None
 
 
 def read_count(value: Any, name: str) -> int:

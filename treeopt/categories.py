@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,14 @@ class Categories:
         LightGBM has another rule, see `Ensemble.frame_labels`.
     finite : bool
         Whether the library refuses infinity in this column.
+    are_codes : bool
+        Whether the numbers are codes: whole, from 0 on, where a fraction is cut off and a negative
+        number means missing.
+    complete : bool
+        Whether these are all categories that there are. Where the model keeps no list of them, they
+        are those that its splits name; what else exists, only the data tell.
+    label_dtype : str or None
+        The type of the labels, where the library insists on it (XGBoost with whole numbers).
     """
 
     value: Array
@@ -46,6 +54,9 @@ class Categories:
     labels: tuple[Any, ...] | None = None
     recode: str = "codes"
     finite: bool = False
+    are_codes: bool = False
+    complete: bool = True
+    label_dtype: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("value", "lower", "upper"):
@@ -62,6 +73,11 @@ class Categories:
         return f"<Categories: {shown}>"
 
     @cached_property
+    def label_of(self) -> dict[float, Any]:
+        """The label of each number that has one."""
+        return dict(zip(self.value.tolist(), self.labels or (), strict=False))
+
+    @cached_property
     def number_of(self) -> dict[Any, float]:
         """The number that stands for each label."""
         return dict(zip(self.labels or (), self.value.tolist(), strict=False))
@@ -70,6 +86,14 @@ class Categories:
     def has_numbers(self) -> bool:
         """Whether labels are numbers, so that one might be taken for a code."""
         return any(isinstance(label, int | float) for label in self.labels or ())
+
+    @cached_property
+    def label_values(self) -> Array | None:
+        """The labels as numbers, on a scale that bounds can cut; None if they are no numbers."""
+        labels = self.labels or ()
+        if not labels or not all(isinstance(label, int | float) for label in labels):
+            return None
+        return np.array([float(label) for label in labels])
 
     @cached_property
     def are_values(self) -> bool:
@@ -82,6 +106,29 @@ class Categories:
             return np.full(x.shape, -1)
         at = np.minimum(np.searchsorted(self.upper, x), len(self) - 1)
         return np.where((self.lower[at] < x) & (x <= self.upper[at]), at, -1)
+
+    def is_missing(self, x: Array) -> Array:
+        """Tell which inputs mean missing: NaN, and negative numbers in place of codes."""
+        negative = (x < 0) & (self.index_of(x) < 0)
+        missing: Array = np.isnan(x) | (negative if self.are_codes else False)
+        return missing
+
+    def with_labels(self, labels: Sequence[Any], dtype: np.dtype[Any]) -> Categories:
+        """Return all categories of a frame's column: a code for each label, in their order.
+
+        Codes that the model knows and the labels do not reach are kept, after those with a label.
+        """
+        new = np.setdiff1d(np.arange(len(labels)), self.value)
+        more = truncated(new, dtype)
+        order = np.argsort(np.append(self.value, new))
+        return replace(
+            self,
+            value=np.append(self.value, more.value)[order],
+            lower=np.append(self.lower, more.lower)[order],
+            upper=np.append(self.upper, more.upper)[order],
+            labels=tuple(labels),
+            complete=True,
+        )
 
 
 def exact(values: Sequence[float] | Array, **rest: Any) -> Categories:
@@ -102,4 +149,4 @@ def truncated(
     upper = np.nextafter((value + 1).astype(dtype), dtype.type(-np.inf)).astype(np.float64)
     if zero_from < 0:
         lower = np.where(value == 0, zero_from, lower)
-    return Categories(value, lower, upper, **rest)
+    return Categories(value, lower, upper, are_codes=True, **rest)

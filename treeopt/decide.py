@@ -12,6 +12,7 @@ import numpy as np
 
 from treeopt.adapters import from_model, own_prediction
 from treeopt.arguments import (
+    as_float,
     read_callback,
     read_count,
     read_n_jobs,
@@ -20,11 +21,11 @@ from treeopt.arguments import (
 )
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
-from treeopt.frames import column_types, named, with_labels
+from treeopt.frames import Columns, columns_of, frame_of, has_pandas, named, no_frame, with_labels
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
-from treeopt.space import Space, feature_label, read_space
+from treeopt.space import feature_label, read_space
 from treeopt.stepdirect import stepdirect
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def minimize(
     bounds: Any,
     *,
     fixed: Any = None,
-    integer: Any = None,
+    integer: Any = "auto",
     categories: Any = None,
     method: str = "auto",
     time_limit: float | None = None,
@@ -67,17 +68,21 @@ def minimize(
     model : estimator or Ensemble
         Any model that `from_model` accepts.
     bounds : frame, matrix, mapping, sequence of pairs or scipy Bounds
-        Ends of each feature, both included; infinite ones are fine. Data stand for the range of
-        each column, and for the categories that occur in it. A mapping goes by name or number, and
-        may leave out features that are fixed or have categories.
-    fixed : mapping or series
+        Bounds of each feature, both included; infinite ones are fine. Data stand for the range of
+        each column, and for the categories that occur in it; what means missing to the model does
+        not count. A mapping goes by name or number, and may leave out features that are fixed, or
+        have categories that the model lists. A bound on categories is about their labels, if these
+        are numbers, or about codes, if the model has no labels.
+    fixed : mapping, series or frame of one row
         Features that cannot be changed, and their values; labels for categories, NaN for missing.
-    integer : list of names or numbers
-        Features that are whole numbers. The types of a frame do not tell: list them.
+        They may lie outside the range of data that are given as bounds.
+    integer : name, number, or list of these, default="auto"
+        Features that are whole numbers. If "auto", the columns of integer or Boolean type of a
+        frame that is given as bounds. If None, there are none.
     categories : mapping
         For each feature in it, the list of values to choose from: labels of categories as the
-        training frame had them, or numbers. Other features with categories may be any that the
-        model knows, within the bounds.
+        training frame had them, or numbers. Other features with categories may be any that occur in
+        the data, or that the model lists and that lie within the bounds.
     method : {"auto", "exact", "local", "stepdirect"}
         ``"auto"`` searches and proves, until the optimum is proven or a limit is reached;
         ``"exact"`` only proves, and finds what it needs on the way; ``"local"`` only searches, and
@@ -130,7 +135,7 @@ def maximize(
     bounds: Any,
     *,
     fixed: Any = None,
-    integer: Any = None,
+    integer: Any = "auto",
     categories: Any = None,
     method: str = "auto",
     time_limit: float | None = None,
@@ -183,8 +188,8 @@ def _decide(
 
     if method not in METHODS:
         raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
-    is_number = isinstance(gap, int | float | np.number) and not isinstance(gap, bool)
-    if not is_number or not 0 <= gap < np.inf:
+    wanted_gap = as_float(gap)
+    if wanted_gap is None or not 0 <= wanted_gap < np.inf:
         raise InputError(f"gap is {gap!r}. Pass a finite number of at least 0.")
     limits = Limits(read_time_limit(time_limit))
     seed, n_threads, callback = read_seed(rng), read_n_jobs(n_jobs), read_callback(callback)
@@ -194,11 +199,12 @@ def _decide(
         most = read_count(max_evals, "max_evals")
     ensemble = from_model(model, output=output, class_index=class_index)
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
-    ensemble = with_labels(ensemble, bounds)
-    space = read_space(ensemble, bounds, fixed, integer, categories)
+    columns = columns_of(ensemble, bounds)
+    ensemble = with_labels(ensemble, columns)
+    space = read_space(ensemble, bounds, fixed, integer, categories, columns)
     grid = Grid(ensemble, space)
-    task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), float(gap), most)
-    task.types = column_types(ensemble, bounds)
+    task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), wanted_gap, most)
+    task.columns = columns
     if grid.nothing:
         return task.infeasible()
     if method == "stepdirect":
@@ -222,7 +228,7 @@ class _Task:
     most: int
     history: list[tuple[float, int, float, float]] = field(default_factory=list)
     known: tuple[Array, Any] | None = None
-    types: tuple[Any, ...] = ()
+    columns: Columns | None = None
 
     @property
     def sign(self) -> float:
@@ -289,8 +295,8 @@ class _Task:
 
     def by_stepdirect(self, seed: int) -> Decision:
         """Run the black-box search: compiled on real features, else on points that are snapped."""
-        e, space, sign = self.ensemble, self.grid.space, self.sign
-        snap = _Snap(space)
+        e, sign = self.ensemble, self.sign
+        snap = _Snap(self.grid)
         unread = e.compiled.position < 0
         snap.lower[unread] = snap.upper[unread] = np.clip(0, snap.lower[unread], snap.upper[unread])
         infinite = np.flatnonzero(np.isinf(snap.lower) | np.isinf(snap.upper))
@@ -366,7 +372,7 @@ class _Task:
         self.bar.show(time, fun, bound, gap, nodes)
         if self.callback is None:
             return
-        x = named(self.grid.region(places)[0], self.ensemble)
+        x = named(self.grid.region(places)[0], self.ensemble, self.columns)
         try:
             with self.limits.interruptible():
                 self.callback(DecisionProgress(x, fun, bound, gap, nfev, nodes, time))
@@ -405,11 +411,11 @@ class _Task:
         region = Region(nowhere, nowhere.copy(), {})
         if places is not None:
             x, region = self.grid.region(places)
-            fun = self.own_value(x, self.value_of(self.margin_at(places)))
+            fun = self.own_value(x, region, self.value_of(self.margin_at(places)))
         gap = abs(fun - bound)
         ended = status is Status.EVAL_LIMIT and np.isnan(bound)
         return Decision(
-            x=None if x is None else named(x, self.ensemble),
+            x=None if x is None else named(x, self.ensemble, self.columns),
             fun=fun,
             bound=float(bound),
             gap=gap,
@@ -425,23 +431,43 @@ class _Task:
             maximized=self.sense < 0,
             _point=x,
             _ensemble=self.ensemble,
-            _types=self.types,
+            _columns=self.columns,
             _free=frozenset(np.flatnonzero(~self.grid.space.fixed).tolist()),
         )
 
-    def own_value(self, x: Array, ours: float) -> float:
-        """Return what the model itself predicts, which must be what the ensemble predicts."""
+    def own_value(self, x: Array, region: Region, ours: float) -> float:
+        """Return what the model itself predicts, which must be what the ensemble predicts.
+
+        It is asked for the frame that the user gets, or for the array if there is no frame.
+        """
         if self.own is None:
             return ours
-        theirs = float(self.own(x[None, :])[0])
-        link, dtype = self.ensemble.link, self.ensemble.value.dtype.type
-        allowed = 0 if link == IDENTITY else 2 * link.last_place(dtype(ours))
+        e = self.ensemble
+        asked: Any = x[None, :]
+        if (e.feature_names or self.columns) and has_pandas() and not no_frame(e):
+            asked = frame_of(x, e, region, self.columns)
+        theirs = float(self.own(asked)[0])
+        allowed = 0 if e.link == IDENTITY else 2 * e.link.last_place(e.value.dtype.type(ours))
         if not abs(theirs - ours) <= allowed:
             raise TreeoptError(
-                f"{self.ensemble.source} predicts {theirs!r} where treeopt expects {ours!r}. "
-                "Was the model changed after it was converted? If not, please report this."
+                f"{e.source} predicts {theirs!r} where treeopt expects {ours!r}. "
+                f"{self.misread(x, theirs)}"
             )
         return theirs
+
+    def misread(self, x: Array, theirs: float) -> str:
+        """Return why a model may predict something else for the frame of a point."""
+        e = self.ensemble
+        for column, known in e.categories.items():
+            for number, label in known.label_of.items():
+                other = x.copy()
+                other[column] = number
+                if float(e.predict(other[None, :])[0]) == theirs:
+                    return (
+                        f"It seems to read {feature_label(column, e)} of the frame as {label!r}. "
+                        "Please report this."
+                    )
+        return "Was the model changed after it was converted? If not, please report this."
 
 
 class _Snap:
@@ -450,12 +476,17 @@ class _Snap:
     A list is searched as the numbers of its values.
     """
 
-    def __init__(self, space: Space) -> None:
-        self.space = space
+    def __init__(self, grid: Grid) -> None:
+        self.space = space = grid.space
         self.lower, self.upper = space.lower.copy(), space.upper.copy()
         self.whole = np.flatnonzero(space.integer & ~space.fixed)
         missing = np.isnan(space.lower)
-        self.needed = bool(self.whole.size or space.values or missing.any())
+        # Between the bounds there may be a number that means missing, and is no choice.
+        self.gap = before, after = grid.gap
+        self.around = np.flatnonzero(
+            (space.lower < before) & (after < space.upper) & ~space.may_be_missing
+        )
+        self.needed = bool(self.whole.size or space.values or missing.any() or self.around.size)
         # Each whole number has the same share of the line.
         self.lower[self.whole] -= 0.5
         self.upper[self.whole] += 0.5
@@ -470,6 +501,10 @@ class _Snap:
         X[:, self.whole] = np.clip(
             np.round(X[:, self.whole]), space.lower[self.whole], space.upper[self.whole]
         )
+        for column in self.around:
+            means_missing = (X[:, column] >= self.gap[0]) & (X[:, column] <= self.gap[1])
+            beside = np.nextafter(self.gap[1], np.inf)
+            X[means_missing, column] = np.ceil(beside) if space.integer[column] else beside
         for column, values in space.values.items():
             X[:, column] = values[np.clip(np.round(X[:, column]), 0, values.size - 1).astype(int)]
         X[:, np.isnan(space.lower)] = np.nan

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,31 +14,83 @@ from treeopt.errors import InputError
 from treeopt.inputs import spelled
 
 if TYPE_CHECKING:
+    from treeopt.categories import Categories
     from treeopt.ensemble import Array, Ensemble
     from treeopt.result import Decision, Region
 
+
+WHOLE = 1e15
+"""Whole numbers below this are written without an exponent."""
 
 SHOWN = 40
 """So many features are listed when a decision is printed."""
 
 
-def with_labels(ensemble: Ensemble, frame: Any) -> Ensemble:
+class Columns(NamedTuple):
+    """The columns of a frame that a user has passed, in the model's order.
+
+    Attributes
+    ----------
+    labels : tuple
+        What the frame calls them.
+    types : tuple
+        Their types.
+    """
+
+    labels: tuple[Any, ...]
+    types: tuple[Any, ...]
+
+
+def columns_of(ensemble: Ensemble, frame: Any) -> Columns | None:
+    """Return the columns of a frame that fits a model; None if it is no frame or does not fit."""
+    if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        return None
+    names = ensemble.feature_names or tuple(map(str, frame.columns))
+    found = {
+        spelled(str(label), names): (label, kind)
+        for label, kind in zip(frame.columns, frame.dtypes, strict=True)
+    }
+    if set(found) != set(names) or len(frame.columns) != ensemble.n_features:
+        return None
+    labels, types = zip(*(found[name] for name in names), strict=True)
+    return Columns(labels, types)
+
+
+def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble:
     """Return the ensemble with the labels of its categories, where only a frame can tell them.
 
     LightGBM keeps the labels of all columns with categories, but not always which these are.
+    Models that were trained on arrays of codes, and old files of XGBoost, keep none; their library
+    reads a ``category`` column by its codes.
     """
-    if not ensemble.unsure_of_labels or not hasattr(frame, "columns"):
+    if columns is None:
         return ensemble
-    ensemble._matrix(frame, "bounds")  # refuses a frame whose columns do not fit
-    names = ensemble.feature_names
-    frame = frame if names is None else frame.rename(columns=lambda c: spelled(str(c), names))
-    kinds = frame.dtypes if names is None else frame[list(names)].dtypes
-    columns = [j for j, kind in enumerate(kinds) if hasattr(kind, "categories")]
+    own = {j: kind.categories for j, kind in enumerate(columns.types) if has_labels(kind)}
+    if ensemble.unsure_of_labels and len(own) == len(ensemble.frame_labels or ()):
+        own = dict(zip(own, ensemble.frame_labels or (), strict=True))
+    elif ensemble.frame_labels is None:
+        coded = {j for j, c in ensemble.categories.items() if c.recode == "codes" and not c.labels}
+        own = {j: labels.tolist() for j, labels in own.items() if j in coded}
+    else:
+        own = {}
     categories = dict(ensemble.categories)
-    for column, labels in zip(columns, ensemble.frame_labels or (), strict=True):
-        known = categories.get(column, truncated(range(len(labels)), ensemble.input_dtype))
-        categories[column] = replace(known, labels=labels)
-    return replace(ensemble, categories=categories)
+    members = ensemble.set_member.copy()
+    owner = np.full(ensemble.set_start.size - 1, -1)
+    by_set = ensemble.category_set >= 0
+    owner[ensemble.category_set[by_set]] = ensemble.feature[by_set]
+    owner = np.repeat(owner, np.diff(ensemble.set_start))
+    for j, labels in own.items():
+        before = categories.get(j, truncated([0], ensemble.input_dtype))
+        categories[j] = before.with_labels(labels, ensemble.input_dtype)
+        # Members are counted among the categories, and there are more of these now.
+        number = np.append(np.searchsorted(categories[j].value, before.value), -1)
+        members[owner == j] = number[members[owner == j]]
+    return replace(ensemble, categories=categories, set_member=members) if own else ensemble
+
+
+def has_labels(kind: Any) -> bool:
+    """Tell whether a column of this type holds labels of categories."""
+    return hasattr(kind, "categories")
 
 
 def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
@@ -51,7 +103,7 @@ def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
     return values
 
 
-def named(point: Array, ensemble: Ensemble) -> Any:
+def named(point: Array, ensemble: Ensemble, columns: Columns | None = None) -> Any:
     """Return a point as a series where the model has names and pandas is there; else as it is."""
     if ensemble.feature_names is None:
         return point.copy()
@@ -59,26 +111,26 @@ def named(point: Array, ensemble: Ensemble) -> Any:
         import pandas as pd
     except ImportError:
         return point.copy()
-    return pd.Series(labelled(point, ensemble), index=list(ensemble.feature_names))
+    names = ensemble.feature_names if columns is None else columns.labels
+    values = labelled(point, ensemble)
+    # Beside floats pandas would round labels that are larger whole numbers than they can hold.
+    large = any(isinstance(value, int) and value != float(value) for value in values)
+    return pd.Series(values, index=pd.Index(names), dtype=object if large else None)
 
 
-def column_types(ensemble: Ensemble, frame: Any) -> tuple[Any, ...]:
-    """Return the types of a frame's columns in the model's order; nothing if it is no frame."""
-    if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
-        return ()
-    names = ensemble.feature_names
-    if names is None:
-        return tuple(frame.dtypes)
-    by_name = {spelled(str(c), names): kind for c, kind in frame.dtypes.items()}
-    return tuple(by_name[name] for name in names)
+def has_pandas() -> bool:
+    """Tell whether frames can be made."""
+    return find_spec("pandas") is not None
 
 
-def frame_of(point: Array, ensemble: Ensemble, region: Region, types: Sequence[Any] = ()) -> Any:
+def frame_of(
+    point: Array, ensemble: Ensemble, region: Region, columns: Columns | None = None
+) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
-    Columns have the types of the training frame as far as these are known: labels from the model,
-    ``types`` from a frame that the user has passed. A number that its type cannot hold without
-    leaving the region stays float64.
+    Its columns are called as in the frame that the user has passed and have their types; otherwise
+    they are called as the model calls them, with the labels that it keeps. A number that its type
+    cannot hold without leaving the region stays float64.
     """
     try:
         import pandas as pd
@@ -86,45 +138,91 @@ def frame_of(point: Array, ensemble: Ensemble, region: Region, types: Sequence[A
         raise InputError(
             "a frame needs pandas, which is not installed. Install it, or use x."
         ) from None
+    why_not = no_frame(ensemble)
+    if why_not:
+        raise InputError(why_not)
+    n = ensemble.n_features
+    names = ensemble.feature_names or range(n)
+    labels, types = columns or Columns(tuple(names), (None,) * n)
+    values = labelled(point, ensemble)
+    made = []
+    for column, (value, kind) in enumerate(zip(values, types, strict=True)):
+        known = ensemble.categories.get(column)
+        numbers = kind is None and known is not None and known.are_values
+        if known is not None and known.labels and not (numbers and not ensemble.feature_names):
+            made.append(_label_column(value, kind, known))
+        else:
+            made.append(_number_column(value, kind, region.lower[column], region.upper[column]))
+    frame = pd.concat(made, axis=1)
+    frame.columns = pd.Index(labels)
+    return frame
+
+
+def no_frame(ensemble: Ensemble) -> str:
+    """Return why the model's own ``predict`` takes no frame; empty if it takes one."""
     if ensemble.unsure_of_labels:
-        raise InputError(
+        return (
             f"which columns of {ensemble.source} have labels is not sure, so no frame is known "
             "that it would take. Pass bounds as a frame like the one that it was trained on."
         )
-    names = ensemble.feature_names or range(ensemble.n_features)
-    columns: dict[Any, Any] = {}
-    values = labelled(point, ensemble)
-    for column, name in enumerate(names):
-        known = ensemble.categories.get(column)
-        if known is not None and known.labels is not None:
-            missing = np.isnan(point[column])
-            value = [None if missing else values[column]]
-            columns[name] = pd.Categorical(value, categories=list(known.labels))
-        else:
-            columns[name] = [float(point[column])]
-    frame = pd.DataFrame(columns)
-    for column, kind in enumerate(types):
-        if getattr(kind, "kind", "O") in "biuf" and column not in ensemble.categories:
-            with np.errstate(all="ignore"):
-                own = float(np.float64(point[column]).astype(getattr(kind, "numpy_dtype", kind)))
-            inside = region.lower[column] <= own <= region.upper[column]
-            whole = kind.kind == "f" or own == point[column]
-            if inside and whole:
-                frame[frame.columns[column]] = frame.iloc[:, column].astype(kind)
-    return frame
+    for column, known in ensemble.categories.items():
+        if known.recode == "refused":
+            names = ensemble.feature_names or range(ensemble.n_features)
+            return (
+                f"{ensemble.source} keeps the labels of column {names[column]!r} in a form that "
+                "XGBoost itself misreads (they are not ASCII), so it takes no frame. Use x, whose "
+                "categories are codes, as an array; or train with labels in ASCII."
+            )
+    return ""
+
+
+def _label_column(label: Any, kind: Any, known: Categories) -> Any:
+    """Return a column of one label, NaN if it is missing, in the type of the user's frame."""
+    import pandas as pd
+
+    is_nan = isinstance(label, float) and np.isnan(label)
+    if kind is None and None in (known.labels or ()):
+        kind = np.dtype(object)  # which is a label to scikit-learn, but not to pandas
+    if kind is not None and not has_labels(kind):
+        cannot = is_nan and getattr(kind, "kind", "O") in "biu"
+        return pd.Series([label], dtype=np.float64 if cannot else kind)
+    if kind is None or not (is_nan or label in kind.categories):
+        kind = pd.CategoricalDtype(pd.Index(list(known.labels or ()), dtype=known.label_dtype))
+    return pd.Series(pd.Categorical([label], dtype=kind))
+
+
+def _number_column(value: float, kind: Any, low: float, high: float) -> Any:
+    """Return a column of one number, in the type of the user's frame if that can hold it."""
+    import pandas as pd
+
+    column = pd.Series([value], dtype=np.float64)
+    if getattr(kind, "kind", "O") not in "biuf":
+        return column
+    with np.errstate(all="ignore"):
+        own = float(np.float64(value).astype(getattr(kind, "numpy_dtype", kind)))
+    holds = own == value if kind.kind != "f" else low <= own <= high
+    return column.astype(kind) if holds else column
 
 
 def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
     """Return a point and its interval in as few digits as do not mislead.
 
-    The ends that are written down lie within the interval and leave little of it out.
+    The bounds that are written down lie within the interval and leave little of it out.
     """
     for digits in range(6, 18):
         a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
         at = float(f"{x:.{digits}g}")
-        if (a <= at <= b and b - a >= 0.99 * (high - low)) or not low < high:
+        if np.isnan(x) or (a <= at <= b and b - a >= 0.99 * (high - low)):
             break
-    return f"{x:.{digits}g}", f"{a:.{digits}g}", f"{b:.{digits}g}"
+    return _spelled(x, digits), _spelled(a, digits), _spelled(b, digits)
+
+
+def _spelled(x: float, digits: int) -> str:
+    """Return a number in so many digits; a whole one without an exponent if it is not too long."""
+    rounded = float(f"{x:.{digits}g}")
+    if abs(rounded) < WHOLE and rounded == np.floor(rounded):
+        return f"{rounded:.0f}"
+    return f"{x:.{digits}g}"
 
 
 def _rounded(x: float, digits: int, way: str) -> float:

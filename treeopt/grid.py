@@ -100,15 +100,15 @@ class Grid:
         if whole:
             lower, upper = np.ceil(lower), np.floor(upper)
         some = lower <= upper
-        if self._may_be_missing(column):
-            with np.errstate(over="ignore"):
-                ends = np.stack([lower, upper]).astype(self.ensemble.input_dtype)
-            places = places[some & ~(ends == missing).all(axis=0)]
-            return np.append(places, begin.size)
-        return places[some]
+        with np.errstate(over="ignore"):
+            ends = np.stack([lower, upper]).astype(self.ensemble.input_dtype)
+        places = places[some & ~(ends == missing).all(axis=0)]
+        return np.append(places, begin.size) if self._may_be_missing(column) else places
 
     def _may_be_missing(self, column: int) -> bool:
         """Tell whether an admissible number of a feature means missing."""
+        if not self.space.may_be_missing[column]:
+            return False
         low, high = max(self.lower[column], self.gap[0]), min(self.upper[column], self.gap[1])
         if self.space.integer[column]:
             low, high = np.ceil(low), np.floor(high)
@@ -241,10 +241,10 @@ class Grid:
             if j >= 0 and at[j] == cells.cuts_of(j).size + 1:
                 # What means missing.
                 low, high = max(self.gap[0], low), min(self.gap[1], high)
+                if space.integer[column]:
+                    low, high = np.ceil(low), np.floor(high)
                 numbers = numbers[(low <= numbers) & (numbers <= high)]
                 x[column] = numbers[0] if numbers.size else min(max(e.missing_value, low), high)
-                if space.integer[column]:
-                    x[column] = min(np.ceil(x[column]), np.floor(high))
                 lower[column], upper[column] = low, high
                 continue
             if j >= 0:
@@ -252,10 +252,11 @@ class Grid:
                 numbers = numbers[same[self.cell_of(j, numbers)]]
                 if not cells.has_sets[j] or column not in space.values:
                     low, high = self._run(j, int(at[j]), same, low, high)
+            elif not space.may_be_missing[column]:
+                low, high = self._beside_missing(column, (low, high), (low, high))
             if column in e.categories and numbers.size:
                 low, high = numbers[0], numbers[-1]
-                known = e.categories[column]
-                labels = dict(zip(known.value.tolist(), known.labels or (), strict=False))
+                labels = e.categories[column].label_of
                 categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
             numbers = numbers[(low <= numbers) & (numbers <= high)]
             if space.integer[column]:
@@ -278,22 +279,27 @@ class Grid:
         last = int(unlike[at]) - 1 if at < unlike.size else n - 1
         begin, end = self._ends(j, first, last)
         lower, upper = max(begin, low), min(end, high)
-        gap = self.gap
-        if gap[0] <= upper and gap[1] >= lower:
-            begin, end = self._ends(j, cell, cell)
-            begin, end = max(begin, low), min(end, high)
-            # The side on which the cell has an admissible number; the wider one if both have.
-            sides = (begin, np.nextafter(gap[0], -np.inf)), (np.nextafter(gap[1], np.inf), end)
-            room = [self._room(j, a, b) for a, b in sides]
-            if room[0] >= room[1]:
-                upper = float(sides[0][1])
-            else:
-                lower = float(sides[1][0])
-        return lower, upper
-
-    def _room(self, j: int, low: float, high: float) -> float:
-        """Return how wide an interval is, -1 if it has no admissible number."""
+        begin, end = self._ends(j, cell, cell)
         column = int(self.ensemble.compiled.cells.columns[j])
+        return self._beside_missing(column, (lower, upper), (max(begin, low), min(end, high)))
+
+    def _beside_missing(
+        self, column: int, run: tuple[float, float], cell: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Return the part of an interval on one side of the number that means missing.
+
+        It is the side on which the cell has an admissible number, the wider one if both have.
+        """
+        (lower, upper), gap = run, self.gap
+        if not (gap[0] <= upper and gap[1] >= lower):
+            return run
+        before, after = float(np.nextafter(gap[0], -np.inf)), float(np.nextafter(gap[1], np.inf))
+        if self._room(column, cell[0], before) >= self._room(column, after, cell[1]):
+            return lower, before
+        return after, upper
+
+    def _room(self, column: int, low: float, high: float) -> float:
+        """Return how wide an interval is, -1 if it has no admissible number."""
         if column in self.space.values:
             numbers = self.space.values[column]
             return float(np.count_nonzero((low <= numbers) & (numbers <= high)) or -1)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
 
 
+EXACT = 2.0**53
+"""Whole numbers up to this are float64 numbers."""
+
+
 def as_matrix(X: Any, ensemble: Ensemble, name: str = "X") -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
@@ -92,7 +96,7 @@ class NamedPoint:
                 row[j] = _number(value, known, self.columns[j], name)
             elif is_missing(value):
                 row[j] = np.nan
-            elif unsure and (not is_number or _some_numbers(ensemble.frame_labels)):
+            elif unsure and (not is_number or some_numbers(ensemble.frame_labels)):
                 raise InputError(
                     f"{name}[{self.columns[j]!r}] is {value!r}, but which columns of the model "
                     f"have labels is not sure. Pass {name} as a frame of one row, or as a vector."
@@ -100,7 +104,8 @@ class NamedPoint:
         return np.array([row])
 
 
-def _some_numbers(lists: tuple[tuple[Any, ...], ...] | None) -> bool:
+def some_numbers(lists: tuple[tuple[Any, ...], ...] | None) -> bool:
+    """Tell whether some labels of some columns are numbers."""
     return any(isinstance(label, int | float) for labels in lists or () for label in labels)
 
 
@@ -110,6 +115,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA is neither true nor false
         return True
+    except ValueError:  # an array is many values
+        return False
 
 
 def spelled(name: str, names: Container[str]) -> str:
@@ -154,11 +161,27 @@ def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
             own = X.iloc[:, j]
             numbers = recoded[j] if j in recoded else own.to_numpy(np.float64, na_value=np.nan)
             matrix[:, j] = numbers
-        return matrix
+        return _cast_apart(matrix, X, ensemble)
     values = np.asarray(X)
     if values.dtype == object:  # nullable columns, or flags beside numbers
         values = np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
-    return values
+    return _cast_apart(values, X, ensemble)
+
+
+def _cast_apart(matrix: Array, X: Any, ensemble: Ensemble) -> Array:
+    """Return the matrix of a frame, with large whole numbers cast as the library casts them.
+
+    float64 does not hold all whole numbers, so casting them to it first would round them twice.
+    """
+    if not ensemble.columns_apart or matrix.dtype != np.float64:
+        return matrix
+    for j, kind in enumerate(X.dtypes):
+        if getattr(kind, "kind", "O") in "iu" and (np.abs(matrix[:, j]) > EXACT).any():
+            large = np.abs(matrix[:, j]) > EXACT
+            matrix = np.array(matrix)
+            own = X.iloc[:, j].to_numpy(ensemble.input_dtype, na_value=np.nan)
+            matrix[large, j] = own[large]
+    return matrix
 
 
 def _recoded_columns(X: Any, ensemble: Ensemble, name: str) -> dict[int, Array]:

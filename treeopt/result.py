@@ -13,6 +13,7 @@ from treeopt.errors import InputError
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
+    from treeopt.frames import Columns
 
 HISTORY = np.dtype([("nfev", np.int64), ("time", np.float64), ("fun", np.float64)])
 """An improvement: after how many evaluations, after how many seconds, to which value."""
@@ -148,10 +149,10 @@ class Decision:
         The inputs, in the middle of `region`; by name where the model has names and pandas is
         installed, with labels for categories. None if there is no admissible point.
     frame : DataFrame
-        The same as one row, ready for the model's own ``predict``: with labels, and with the types
-        of the columns of ``bounds`` where that was a frame.
+        The same as one row, ready for the model's own ``predict``: with labels, and with the names
+        and types of the columns of ``bounds`` where that was a frame.
     fun : float
-        What the model predicts for it: its own answer, not ours.
+        What the model itself predicts for this frame, or for `x` if it was trained without names.
     bound : float
         No admissible point is better than this; NaN if the method gives no bound.
     gap : float
@@ -198,7 +199,7 @@ class Decision:
     maximized: bool
     _point: Array | None
     _ensemble: Ensemble
-    _types: tuple[Any, ...] = ()
+    _columns: Columns | None = None
     _free: frozenset[int] = frozenset()
 
     @cached_property
@@ -208,7 +209,7 @@ class Decision:
 
         if self._point is None:
             raise InputError(f"there is no point to make a frame of: {self.message}.")
-        return frame_of(self._point, self._ensemble, self.region, self._types)
+        return frame_of(self._point, self._ensemble, self.region, self._columns)
 
     def __repr__(self) -> str:
         from treeopt.frames import described

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.inputs import is_missing
+from treeopt.inputs import is_missing, listed, some_numbers, spelled
 
 if TYPE_CHECKING:
+    from treeopt.categories import Categories
     from treeopt.ensemble import Array, Ensemble
+    from treeopt.frames import Columns
 
 
 class Box(NamedTuple):
@@ -52,9 +54,15 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
 
 
 def _read_pairs(
-    bounds: Any, ensemble: Ensemble | None, optional: Collection[int]
+    bounds: Any,
+    ensemble: Ensemble | None,
+    optional: Collection[int],
+    labels: Sequence[Any] | None = None,
 ) -> tuple[Array, Array | None]:
-    """Return one pair per coordinate, NaN where an optional one is not given; and the data."""
+    """Return one pair per coordinate, NaN where an optional one is not given; and the data.
+
+    ``labels`` are what a frame calls the columns of the model, see `column_of`.
+    """
     if bounds is None:
         raise InputError("bounds is None. Pass pairs (low, high), a mapping of them, or data.")
     data = None
@@ -64,7 +72,7 @@ def _read_pairs(
             low, high = (np.repeat(end, ensemble.n_features) for end in (low, high))
         pairs: Any = np.column_stack([low, high])
     elif isinstance(bounds, Mapping):
-        pairs = _from_mapping(bounds, ensemble, optional)
+        pairs = _from_mapping(bounds, ensemble, optional, labels)
     elif hasattr(bounds, "columns"):
         pairs, data = _from_data(bounds, ensemble, optional)
     else:
@@ -107,6 +115,11 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
         if np.asarray(values).dtype.kind in "US":
             raise ValueError
         return np.array(values, np.float64)
+    except OverflowError:
+        raise InputError(
+            f"{name} has a number beyond {np.finfo(float).max:g}, the largest float. Pass inf, or "
+            "None, where there is no bound."
+        ) from None
     except (TypeError, ValueError):
         raise InputError(
             f"{name} is {values!r}, which is not all numbers. Pass pairs (low, high){or_else}."
@@ -114,19 +127,22 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
 
 
 def _from_mapping(
-    bounds: Mapping[Any, Any], ensemble: Ensemble | None, optional: Collection[int]
+    bounds: Mapping[Any, Any],
+    ensemble: Ensemble | None,
+    optional: Collection[int],
+    labels: Sequence[Any] | None,
 ) -> Array:
     if ensemble is None:
         raise InputError("bounds is a mapping, but fun is no model. Pass a sequence of pairs.")
     pairs = np.full((ensemble.n_features, 2), np.nan)
     given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
-        or_else = "; lists of values belong into categories"
+        or_else = ", or a list of values as categories"
         ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]", or_else)
         if ends.shape not in ((), (2,)):
             message = "Pass a pair (low, high), or a number to fix it."
             raise InputError(f"bounds[{feature!r}] is {pair!r}. {message}")
-        column = _column(feature, "bounds", ensemble)
+        column = column_of(feature, "bounds", ensemble, labels)
         if given[column]:
             raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")
         if np.isnan(ends).any():
@@ -146,6 +162,7 @@ def _from_data(
 ) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError("bounds is a table of data, but fun is no model. Pass pairs (low, high).")
+    _refuse_summary(data)
     try:
         X = ensemble._matrix(data, "bounds").astype(np.float64)
     except InputError as refusal:
@@ -153,6 +170,11 @@ def _from_data(
             raise
         remedy = "Or pass a mapping of pairs, which may leave out what is fixed."
         raise InputError(f"{refusal} {remedy}") from None
+    # What means missing to the model is as missing as NaN.
+    with np.errstate(over="ignore"):
+        X[X.astype(ensemble.input_dtype) == ensemble.missing_value] = np.nan
+    for column, known in ensemble.categories.items():
+        X[known.is_missing(X[:, column]), column] = np.nan
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
     for column in np.flatnonzero(~some).tolist():
@@ -163,6 +185,17 @@ def _from_data(
             )
     pairs[some] = np.column_stack([np.nanmin(X[:, some], axis=0), np.nanmax(X[:, some], axis=0)])
     return pairs, X
+
+
+def _refuse_summary(data: Any) -> None:
+    """Refuse the summary that ``describe`` makes of a frame: its rows are no data."""
+    rows = {str(row) for row in getattr(data, "index", ())[:20]} if hasattr(data, "iloc") else set()
+    if {"count", "mean", "min", "max"} <= rows:
+        raise InputError(
+            "bounds is a summary as describe() returns it, with rows such as 'count' and 'mean', "
+            "not data. Pass the frame itself, or the rows 'min' and 'max' alone: "
+            "bounds.loc[['min', 'max']]."
+        )
 
 
 def _check_order(pairs: Array, ensemble: Ensemble | None) -> None:
@@ -178,12 +211,53 @@ def _bound_name(k: int, ensemble: Ensemble | None) -> str:
     return f"bounds[{k}]" if ensemble is None else f"the bound of {feature_label(k, ensemble)}"
 
 
-def _column(feature: Any, name: str, ensemble: Ensemble) -> int:
-    """Return the column of a feature that an argument names."""
+def column_of(
+    feature: Any,
+    name: str,
+    ensemble: Ensemble,
+    labels: Sequence[Any] | None = None,
+    *,
+    by_label: bool = False,
+) -> int:
+    """Return the column of a feature that an argument names.
+
+    Parameters
+    ----------
+    feature : str, int or label
+        Name or number of the feature.
+    name : str
+        How messages call the argument.
+    ensemble : Ensemble
+        The model.
+    labels : sequence
+        What the user's frame calls the columns of the model, if there is one. Columns may be called
+        by numbers that are not their positions.
+    by_label : bool
+        Whether only labels count, as in a row of a frame.
+    """
+    names: Sequence[Any] = ensemble.feature_names or ()
+    called = []
+    if isinstance(feature, Hashable):
+        called = [j for j, label in enumerate(labels or ()) if label == feature]
+        spelling = spelled(str(feature), names)
+        called += [names.index(spelling)] if spelling in names else []
+    if called and (by_label or isinstance(feature, str)):
+        return called[0]
     try:
-        return ensemble.feature_index(feature)
+        column = ensemble.feature_index(feature)
     except InputError as unknown:
+        if called:
+            return called[0]
         raise InputError(f"{name}: {unknown}") from None
+    known = labels or names
+    if by_label and known:
+        raise InputError(f"{name}: feature {feature!r} is unknown. Known names: {listed(known)}.")
+    if called and called[0] != column:
+        raise InputError(
+            f"{name}: {feature!r} may mean the column of that name, or column number {column}, "
+            f"whose name is {known[column]!r}. Pass a row of the frame, or names as text."
+        )
+    return column
 
 
 def feature_label(column: int, ensemble: Ensemble) -> str:
@@ -199,15 +273,18 @@ class Space:
     Attributes
     ----------
     lower, upper : float64 arrays
-        Ends as given, both included; they may be infinite, and are NaN for a feature that is fixed
-        at a missing value.
+        Bounds, both included; they may be infinite, and are NaN for a feature that is fixed at a
+        missing value.
     integer : bool array
         Whether only whole numbers count.
     values : mapping from int to array
         The numbers that count, ascending, for features that have a list of them: categories and
         others. There are at least two.
     data : float64 matrix or None
-        The rows that the ends were taken from.
+        The rows that the bounds were taken from.
+    may_be_missing : bool array
+        Whether the number that means missing to the model may be chosen, where it is within the
+        bounds. Not where these are the range of the data, in which it is a missing value.
     nothing : str
         Why there is no point at all, or nothing.
     """
@@ -216,7 +293,8 @@ class Space:
     upper: Array
     integer: Array
     values: Mapping[int, Array]
-    data: Array | None = None
+    data: Array | None
+    may_be_missing: Array
     nothing: str = ""
 
     @property
@@ -231,17 +309,29 @@ def largest_input(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).max)
 
 
+MOST_CODES = 2**20
+"""Bounds on the codes of categories may leave this many."""
+
+
 def read_space(
-    ensemble: Ensemble, bounds: Any, fixed: Any = None, integer: Any = None, categories: Any = None
+    ensemble: Ensemble,
+    bounds: Any,
+    fixed: Any = None,
+    integer: Any = "auto",
+    categories: Any = None,
+    columns: Columns | None = None,
 ) -> Space:
     """Return what a user leaves to be chosen; the arguments are those of `treeopt.minimize`.
 
-    A feature with categories is never between two of them, or at one that the model does not know,
-    unless it is fixed there.
+    ``columns`` are those of the frame that is given as bounds. A feature with categories is never
+    between two of them, or at one that neither the model nor the user knows, unless it is fixed
+    there.
     """
-    values = _listed_values(ensemble, categories)
-    fixed_at = _fixed_values(ensemble, fixed)
-    pairs, data = _read_pairs(bounds, ensemble, {*fixed_at, *values, *ensemble.categories})
+    labels = None if columns is None else columns.labels
+    values = _listed_values(ensemble, categories, labels)
+    fixed_at = _fixed_values(ensemble, fixed, labels)
+    optional = {*fixed_at, *values, *ensemble.categories}
+    pairs, data = _read_pairs(bounds, ensemble, optional, labels)
     pairs = pairs.copy()
     is_open = np.isnan(pairs).any(axis=1)
     if data is None and not isinstance(bounds, Mapping):
@@ -250,21 +340,23 @@ def read_space(
             raise InputError(f"{name} is ({pairs[k, 0]}, {pairs[k, 1]}). Pass numbers, not NaN.")
     pairs[is_open] = -np.inf, np.inf
     if data is not None:
-        # Codes are no scale: what the data hold of a category says nothing about the others.
-        told = {*fixed_at, *values} & set(ensemble.categories)
-        pairs[list(told)] = -np.inf, np.inf
+        # A context is no choice, and codes are no scale: the range of the data does not bind them.
+        pairs[[*fixed_at, *ensemble.categories]] = -np.inf, np.inf
     _check_order(pairs, ensemble)
-    whole = _integer_features(ensemble, integer, values)
-
+    with_values = {*values, *ensemble.categories}
+    whole = _integer_features(ensemble, integer, with_values, fixed_at, columns)
     for column, known in ensemble.categories.items():
-        if column in values or column in fixed_at or not len(known):
-            continue
-        low, high = pairs[column]
-        among: Array = np.asarray((low <= known.value) & (known.value <= high))
-        if data is not None:
-            among &= np.isin(known.value, data[:, column])
-        if low < high or among.any():
-            values[column] = known.value[among]
+        if known.complete and not len(known):
+            continue  # there are no categories to tell apart
+        pair, pairs[column] = pairs[column].copy(), (-np.inf, np.inf)
+        if column in fixed_at or column in values:
+            _check_categories(ensemble, column, pair, fixed_at, values)
+        elif data is not None:
+            values[column] = _occurring(known, data[:, column])
+        else:
+            within = _categories_within(ensemble, column, *pair)
+            values[column] = _known_codes(ensemble, column) if within is None else within
+
     nothing = ""
     for column, numbers in values.items():
         low, high = pairs[column]
@@ -297,72 +389,192 @@ def read_space(
                 f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
             )
     for column, value in fixed_at.items():
-        low, high = pairs[column]
-        allowed = values.get(column)
-        if allowed is not None and value not in allowed and not np.isnan(value):
-            raise InputError(
-                f"fixed has {value:g} for {feature_label(column, ensemble)}, which is not among "
-                "its categories. Fix it at one of them."
-            )
-        if value < low or value > high:
-            raise InputError(
-                f"fixed has {value:g} for {feature_label(column, ensemble)}, outside its bounds "
-                f"({low:g}, {high:g}). Widen them, or pass bounds as a mapping without it."
-            )
-        if whole[column] and value != np.round(value) and not np.isnan(value):
-            raise InputError(
-                f"fixed has {value:g} for {feature_label(column, ensemble)}, which is to be a "
-                "whole number. Round it, or leave it out of integer."
-            )
+        _check_fixed(ensemble, column, value, pairs[column], values.get(column), whole[column])
         pairs[column] = value
     values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
-    return Space(pairs[:, 0].copy(), pairs[:, 1].copy(), whole, values, data, nothing)
+    may_be_missing = np.full(len(pairs), data is None)
+    lower, upper = pairs.T.copy()
+    return Space(lower, upper, whole, values, data, may_be_missing, nothing)
+
+
+def _occurring(known: Categories, column: Array) -> Array:
+    """Return the categories that occur in a column of the data, as numbers."""
+    numbers: Array = np.unique(np.trunc(column) if known.are_codes else column)
+    return numbers[np.isfinite(numbers)]
+
+
+def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:
+    """Return the categories of a feature within bounds, as numbers.
+
+    The bounds are about labels, where the model has any, else about codes. None if there is no
+    bound, and the model does not tell which categories there are.
+    """
+    known, name = ensemble.categories[column], feature_label(column, ensemble)
+    is_open, is_single = np.isinf(low) or np.isinf(high), low == high
+    if known.labels:
+        numbers, scale = known.value[: len(known.labels)], known.label_values
+        if scale is None and np.isinf(low) and np.isinf(high):
+            return numbers
+        if scale is None:
+            raise InputError(
+                f"the bound of {name} is ({low:g}, {high:g}), but its labels are no numbers: "
+                f"{known!r}. Leave it out of bounds, and pass a list of labels as categories."
+            )
+    elif known.complete:
+        numbers = scale = known.value
+    elif is_open:
+        return None
+    else:
+        _refuse_unsure(ensemble, f"the bound of {name} is ({low:g}, {high:g})")
+        first, last = max(np.ceil(low), 0.0), np.floor(high)
+        if last - first >= MOST_CODES:
+            raise InputError(
+                f"the bound of {name} is ({low:g}, {high:g}), which leaves more than {MOST_CODES} "
+                "categories. Pass a list of them as categories."
+            )
+        numbers = scale = np.arange(first, last + 1)
+    within: Array = numbers[(low <= scale) & (scale <= high)]
+    if is_single and not within.size:
+        if known.labels and not known.are_values:
+            raise InputError(
+                f"bounds has {low:g} for {name}, which is none of {known!r}. Pass one of them."
+            )
+        return np.array([low])
+    return within
+
+
+def _known_codes(ensemble: Ensemble, column: int) -> Array:
+    """Return the codes of a feature without bounds, if that cannot matter; otherwise refuse it."""
+    known = ensemble.categories[column]
+    if (ensemble.feature == column).any():
+        raise InputError(
+            f"which categories {feature_label(column, ensemble)} has is not known: "
+            f"{ensemble.source} keeps no list of them, and its splits name only some: {known!r}. "
+            "Pass a list of their codes as categories, finite bounds, or data as bounds."
+        )
+    return known.value if len(known) else np.zeros(1)
+
+
+def _check_categories(
+    ensemble: Ensemble,
+    column: int,
+    pair: Array,
+    fixed_at: Mapping[int, float],
+    values: Mapping[int, Array],
+) -> None:
+    """Refuse categories that are fixed or listed and contradict the bounds."""
+    low, high = pair
+    within = _categories_within(ensemble, column, low, high)
+    if within is None or (np.isinf(low) and np.isinf(high)):
+        return
+    given, argument = values.get(column), "categories lists"
+    if column in fixed_at:
+        given, argument = np.array([fixed_at[column]]), "fixed has"
+    for number in () if given is None else given[~np.isnan(given) & ~np.isin(given, within)]:
+        label = ensemble.categories[column].label_of.get(number, f"{number:g}")
+        raise InputError(
+            f"{argument} {label} for {feature_label(column, ensemble)}, outside its bounds "
+            f"({low:g}, {high:g}). Widen them, or leave it out."
+        )
+
+
+def _check_fixed(
+    ensemble: Ensemble,
+    column: int,
+    value: float,
+    pair: Array,
+    listed_values: Array | None,
+    whole: bool,
+) -> None:
+    """Refuse a fixed value that contradicts another argument."""
+    name, (low, high) = feature_label(column, ensemble), pair
+    if listed_values is not None and value not in listed_values and not np.isnan(value):
+        raise InputError(
+            f"fixed has {value:g} for {name}, which is not among its categories. "
+            "Fix it at one of them."
+        )
+    if value < low or value > high:
+        raise InputError(
+            f"fixed has {value:g} for {name}, outside its bounds ({low:g}, {high:g}). "
+            "Widen them, or pass bounds as a mapping without it."
+        )
+    if whole and value != np.round(value) and not np.isnan(value):
+        raise InputError(
+            f"fixed has {value:g} for {name}, which is to be a whole number. "
+            "Round it, or leave it out of integer."
+        )
 
 
 def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
     """Return the number that stands for a value of a feature, which may be a label."""
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if known is not None and known.labels and (known.has_numbers or not is_number):
+    if known is not None and known.labels:
         if isinstance(value, Hashable) and value in known.number_of:
             return known.number_of[value]
-        if not is_missing(value):
+        # Where labels are text, a number can only be a code.
+        is_code = is_number and not known.has_numbers and value in known.label_of
+        if not is_code and not is_missing(value):
             raise InputError(f"{name} has {value!r}, which is none of {known!r}. Pass one of them.")
     if is_missing(value):
         return np.nan
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if not is_number and ensemble.unsure_of_labels:
-        raise InputError(
-            f"{name} has {value!r}, but which columns of the model have labels is not sure. Pass "
-            "bounds as a frame like the one that it was trained on, or numbers."
-        )
+    if known is not None or not is_number:
+        _refuse_unsure(ensemble, f"{name} has {value!r}", is_number)
     if not is_number:
         raise InputError(f"{name} has {value!r}, which is no number. Pass a number.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        largest = largest_input(ensemble.input_dtype)
+        raise InputError(
+            f"{name} has a number beyond {largest:g}, the largest that {ensemble.source} reads. "
+            "Pass a smaller one."
+        ) from None
 
 
-def _by_feature(given: Any, name: str, ensemble: Ensemble) -> Iterator[tuple[int, Any, Any]]:
-    """Yield column, key and value of a mapping by name or number; a series is one too."""
-    if getattr(given, "ndim", 0) == 2 and hasattr(given, "iloc") and len(given) == 1:
+def _refuse_unsure(ensemble: Ensemble, what: str, is_number: bool = True) -> None:
+    """Refuse a value that may be a label or a code, where the model does not tell.
+
+    A number can only be a code if all labels are text.
+    """
+    if ensemble.unsure_of_labels and (not is_number or some_numbers(ensemble.frame_labels)):
+        raise InputError(
+            f"{what}, but which columns of the model have labels is not sure. Pass bounds as a "
+            "frame like the one that it was trained on."
+        )
+
+
+def _by_feature(
+    given: Any, name: str, ensemble: Ensemble, labels: Sequence[Any] | None
+) -> Iterator[tuple[int, Any, Any]]:
+    """Yield column, key and value of a mapping by name or number, or of a row by its labels."""
+    is_row = hasattr(given, "iloc")
+    if getattr(given, "ndim", 0) == 2 and is_row and len(given) == 1:
         given = given.iloc[0]  # a frame of one row
     if hasattr(given, "to_dict"):
         given = given.to_dict()
     if not isinstance(given, Mapping):
         raise InputError(f"{name} is {given!r}. Pass a mapping from names or numbers of features.")
+    n = ensemble.n_features
+    if is_row and not labels and not ensemble.feature_names and set(given) != set(range(n)):
+        # A whole row of a frame whose columns the model does not know by name.
+        given = dict(enumerate(given.values())) if len(given) == n else given
     seen: set[int] = set()
     for key, value in given.items():
-        column = _column(key, name, ensemble)
+        column = column_of(key, name, ensemble, labels, by_label=is_row)
         if column in seen:
             raise InputError(f"{name} names feature {key!r} twice. Drop one of them.")
         seen.add(column)
         yield column, key, value
 
 
-def _fixed_values(ensemble: Ensemble, fixed: Any) -> dict[int, float]:
+def _fixed_values(ensemble: Ensemble, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
     values = {}
-    for column, key, given in _by_feature({} if fixed is None else fixed, "fixed", ensemble):
-        value = number_of(given, column, ensemble, f"fixed[{key!r}]")
+    given = {} if fixed is None else fixed
+    for column, key, own in _by_feature(given, "fixed", ensemble, labels):
+        value = number_of(own, column, ensemble, f"fixed[{key!r}]")
         if np.isnan(value) and not ensemble.accepts_nan:
             raise InputError(
                 f"fixed[{key!r}] is missing, which {ensemble.source} refuses. Pass a number."
@@ -372,43 +584,72 @@ def _fixed_values(ensemble: Ensemble, fixed: Any) -> dict[int, float]:
         known = ensemble.categories.get(column)
         if not finite and (not ensemble.accepts_inf or (known is not None and known.finite)):
             raise InputError(
-                f"fixed[{key!r}] is {given!r}, which {ensemble.source} refuses. "
-                "Pass a finite number."
+                f"fixed[{key!r}] is {own!r}, which {ensemble.source} refuses. Pass a finite number."
             )
         values[column] = value
     return values
 
 
-def _listed_values(ensemble: Ensemble, categories: Any) -> dict[int, Array]:
+def _listed_values(
+    ensemble: Ensemble, categories: Any, labels: Sequence[Any] | None
+) -> dict[int, Array]:
     values = {}
     given = {} if categories is None else categories
-    for column, key, listed_values in _by_feature(given, "categories", ensemble):
+    for column, key, own in _by_feature(given, "categories", ensemble, labels):
         name = f"categories[{key!r}]"
-        if isinstance(listed_values, str) or not hasattr(listed_values, "__iter__"):
-            raise InputError(f"{name} is {listed_values!r}. Pass a list of the allowed values.")
-        numbers = [number_of(v, column, ensemble, name) for v in listed_values]
+        if isinstance(own, str) or not hasattr(own, "__iter__") or np.ndim(own) > 1:
+            raise InputError(f"{name} is {own!r}. Pass a list of the allowed values.")
+        numbers = [number_of(v, column, ensemble, name) for v in own]
         array = np.unique(np.array(numbers, np.float64))
         if not array.size:
             raise InputError(f"{name} is empty. List the allowed values.")
         if not np.isfinite(array).all():
             raise InputError(f"{name} has a value that is not finite. Use fixed for missing ones.")
-        known = ensemble.categories.get(column)
-        if known is not None and not np.isin(array, known.value).all():
-            unknown = array[~np.isin(array, known.value)][0]
-            raise InputError(f"{name} has {unknown:g}, which is none of {known!r}. Leave it out.")
+        beyond = array[np.abs(array) > largest_input(ensemble.input_dtype)]
+        if beyond.size:
+            raise InputError(
+                f"{name} has {beyond[0]:g}, which {ensemble.source} cannot tell from infinity: it "
+                f"reads inputs as {ensemble.input_dtype}. Leave it out."
+            )
+        _check_known(array, ensemble.categories.get(column), name)
         values[column] = array
     return values
 
 
-def _integer_features(ensemble: Ensemble, integer: Any, values: Mapping[int, Array]) -> Array:
+def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
+    """Refuse numbers that are no categories, where the feature has categories."""
+    if known is None:
+        return
+    fine = np.isin(numbers, known.value)
+    if not known.complete:
+        fine |= (numbers >= 0) & (numbers == np.round(numbers))
+    for unknown in numbers[~fine]:
+        which = "is none of" if known.complete else "is no whole number from 0 on, as codes are:"
+        raise InputError(f"{name} has {unknown:g}, which {which} {known!r}. Leave it out.")
+
+
+def _integer_features(
+    ensemble: Ensemble,
+    integer: Any,
+    with_values: Collection[int],
+    fixed_at: Collection[int],
+    columns: Columns | None,
+) -> Array:
+    """Tell which features are whole numbers: those that are named, or whose type says so.
+
+    A feature ``with_values`` has a list of what it may be.
+    """
     whole = np.zeros(ensemble.n_features, np.bool_)
-    if integer is None:
+    if isinstance(integer, str) and integer == "auto":
+        taken = {*with_values, *fixed_at}
+        for column, kind in enumerate(() if columns is None else columns.types):
+            whole[column] = column not in taken and getattr(kind, "kind", "O") in "biu"
         return whole
-    if isinstance(integer, str) or not hasattr(integer, "__iter__"):
-        raise InputError(f"integer is {integer!r}. Pass a list of names or numbers of features.")
-    for feature in integer:
-        column = _column(feature, "integer", ensemble)
-        if column in values or column in ensemble.categories:
+    one = isinstance(integer, str) or not hasattr(integer, "__iter__")
+    labels = None if columns is None else columns.labels
+    for feature in () if integer is None else [integer] if one else integer:
+        column = column_of(feature, "integer", ensemble, labels)
+        if column in with_values:
             raise InputError(
                 f"integer names {feature_label(column, ensemble)}, which has categories. Leave it "
                 "out; categories lists its values."

@@ -87,7 +87,7 @@ def check_output(output: Any) -> None:
 def own_prediction(
     model: Any, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Callable[[Array], Array]:
-    """Return the library's own prediction of the chosen output, as a function of a matrix.
+    """Return the library's own prediction of the chosen output, as a function of a matrix or frame.
 
     Forests that would sum on several threads are summed in order.
     """

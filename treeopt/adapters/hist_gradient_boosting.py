@@ -85,8 +85,9 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
     def own(X: Array) -> Array:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return pick(predict(_with_labels(model, X)), class_index)
+            warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
+            given = _with_labels(model, X) if isinstance(X, np.ndarray) else X
+            return pick(predict(given), class_index)
 
     return own
 
@@ -138,7 +139,7 @@ def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
     for column, labels in zip(columns, encoder.categories_, strict=False):
         # To scikit-learn None is a category, and only NaN is missing.
         known = [v for v in labels.tolist() if v is None or v == v]
-        numbers = all(isinstance(v, int | float) for v in known)
+        numbers = all(isinstance(v, int | float) and v == float(v) for v in known)
         values = known if numbers else range(len(known))
         categories[int(column)] = exact(values, labels=tuple(known), recode="labels", finite=True)
     return columns, categories

@@ -100,7 +100,7 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
     def predict(X: Array) -> Array:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
             return pick(call(X, raw_score=raw), class_index, of_two)
 
     return predict
@@ -220,10 +220,12 @@ def _categories(
     for j in sorted({*listed, *owners}):
         if not 0 <= j < n_features:
             raise ModelFormatError("a split reads a feature that is not there.")
+        # Of what is rare, LightGBM keeps only the label. Code 0 reaches further than the others.
         own = owners.get(j, [])
-        codes = np.unique(np.concatenate([np.arange(len(own)), *listed.get(j, [])]))
+        codes = np.unique(np.concatenate([np.arange(max(len(own), 1)), *listed.get(j, [])]))
         names = tuple(own) if own else None
-        found[j] = truncated(codes, np.dtype(np.float64), zero_from=-1.0, labels=names)
+        known = {"labels": names, "complete": bool(own)}
+        found[j] = truncated(codes, np.dtype(np.float64), zero_from=-1.0, **known)
     return found
 
 

@@ -102,7 +102,7 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
     def own(X: Array) -> Array:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
             return pick(predict(X), class_index)
 
     return own

@@ -64,6 +64,9 @@ OBJECTIVES: dict[str, Link | Refusal] = {
 LOG_START = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
 """Objectives whose base score is stored before its logarithm is taken."""
 
+LABEL_TYPES = {9: "int8", 10: "uint8", 11: "int16", 13: "int32", 15: "int64"}
+"""The types of whole numbers as labels, by XGBoost's numbers for them; others it does not store."""
+
 N_CATEGORIES = 2**24
 """Larger numbers are no categories."""
 
@@ -140,8 +143,10 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
         of_two = config["objective"]["name"] == "binary:logistic" and not raw
         if config["gradient_booster"]["name"] == "dart":
             # The two ways differ in the last bits; this is the one called predict.
-            names, types = model.feature_names, model.feature_types
-            matrix = xgb.DMatrix(X, feature_names=names, feature_types=types)
+            how: dict[str, Any] = {"enable_categorical": True}
+            if isinstance(X, np.ndarray):
+                how = {"feature_names": model.feature_names, "feature_types": model.feature_types}
+            matrix = xgb.DMatrix(X, **how)
             return pick(model.predict(matrix, output_margin=raw), class_index, of_two)
         kind = "margin" if raw else "value"
         return pick(model.inplace_predict(X, predict_type=kind), class_index, of_two)
@@ -202,6 +207,7 @@ def read(
         feature_names=tuple(map(str, names)) if names else None,
         importances=normalised(importances),
         input_dtype=np.dtype(np.float32),
+        columns_apart=True,
         link=chosen.link,
         categories=categories,
         missing_value=float(np.float32(wrapper.missing)),
@@ -364,10 +370,16 @@ def _categories(kinds: list[str], forest: dict[str, Any], n_features: int) -> di
             raise ModelFormatError("a split reads a feature that is not there.")
         kept = encoded[j] if j < len(encoded) else {}
         labels = _labels(kept)
-        codes = np.unique(np.concatenate([np.arange(len(labels or ())), *lists]))
-        names = None if labels is None else tuple(labels)
+        n_kept = len(kept["offsets"][1:] if "offsets" in kept else kept.get("values", ()))
         recode = "codes" if not kept.get("values") else "refused" if labels is None else "sorted"
-        found[j] = truncated(codes, np.dtype(np.float32), labels=names, recode=recode)
+        found[j] = truncated(
+            np.unique(np.concatenate([np.arange(n_kept), *lists])),
+            np.dtype(np.float32),
+            labels=None if labels is None else tuple(labels),
+            recode=recode,
+            complete=n_kept > 0,
+            label_dtype=LABEL_TYPES.get(kept.get("type", -1)),
+        )
     return found
 
 
