@@ -152,7 +152,7 @@ def admitted(
     if known is not None and (len(known) or not known.complete):
         numbers, scale = known.value, scale_of_labels(known)
         if not known.complete:
-            numbers = scale = np.arange(max(np.ceil(low), 0), np.floor(high) + 1)
+            numbers = scale = np.arange(np.ceil(low), np.floor(high) + 1)
         inside = numbers[(low <= scale) & (scale <= high)]
         return np.array([low]) if low == high and not inside.size else inside
     values = special_values(e, column, [*ends, *more])

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from treeopt.ensemble import Array
 
 
+LARGEST = 2**1023
+"""Whole numbers below this have a float next to them."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Categories:
     """Which inputs belong to each category of a feature, and what a data frame calls them.
@@ -39,8 +43,7 @@ class Categories:
     finite : bool
         Whether the library refuses infinity in this column.
     are_codes : bool
-        Whether the numbers are codes: whole, from 0 on, where a fraction is cut off and a negative
-        number means missing.
+        Whether the numbers are codes: whole, from 0 on, with -1 for what is missing.
     complete : bool
         Whether these are all categories that there are. Where the model keeps no list of them, they
         are those that its splits name; what else exists, only the data tell.
@@ -82,6 +85,14 @@ class Categories:
         """The number that stands for each label."""
         return dict(zip(self.labels or (), self.value.tolist(), strict=False))
 
+    def find(self, label: Any) -> float | None:
+        """Return the number that stands for a label; None if it is not known."""
+        number = self.number_of.get(label)
+        if number is None and isinstance(label, int) and self.label_values is not None:
+            # Among labels that are floats, scikit-learn looks for the float of a whole number.
+            number = self.number_of.get(float(label)) if abs(label) < LARGEST else None
+        return number
+
     @cached_property
     def has_numbers(self) -> bool:
         """Whether labels are numbers, so that one might be taken for a code."""
@@ -106,12 +117,6 @@ class Categories:
             return np.full(x.shape, -1)
         at = np.minimum(np.searchsorted(self.upper, x), len(self) - 1)
         return np.where((self.lower[at] < x) & (x <= self.upper[at]), at, -1)
-
-    def is_missing(self, x: Array) -> Array:
-        """Tell which inputs mean missing: NaN, and negative numbers in place of codes."""
-        negative = (x < 0) & (self.index_of(x) < 0)
-        missing: Array = np.isnan(x) | (negative if self.are_codes else False)
-        return missing
 
     def with_labels(self, labels: Sequence[Any], dtype: np.dtype[Any]) -> Categories:
         """Return all categories of a frame's column: a code for each label, in their order.

@@ -501,10 +501,10 @@ class _Snap:
         X[:, self.whole] = np.clip(
             np.round(X[:, self.whole]), space.lower[self.whole], space.upper[self.whole]
         )
-        for column in self.around:
-            means_missing = (X[:, column] >= self.gap[0]) & (X[:, column] <= self.gap[1])
+        for around in self.around:
+            means_missing = (X[:, around] >= self.gap[0]) & (X[:, around] <= self.gap[1])
             beside = np.nextafter(self.gap[1], np.inf)
-            X[means_missing, column] = np.ceil(beside) if space.integer[column] else beside
+            X[means_missing, around] = np.ceil(beside) if space.integer[around] else beside
         for column, values in space.values.items():
             X[:, column] = values[np.clip(np.round(X[:, column]), 0, values.size - 1).astype(int)]
         X[:, np.isnan(space.lower)] = np.nan

@@ -186,7 +186,12 @@ def _label_column(label: Any, kind: Any, known: Categories) -> Any:
     if kind is not None and not has_labels(kind):
         cannot = is_nan and getattr(kind, "kind", "O") in "biu"
         return pd.Series([label], dtype=np.float64 if cannot else kind)
-    if kind is None or not (is_nan or label in kind.categories):
+    if kind is not None and not (is_nan or label in kind.categories):
+        # Of large whole numbers, scikit-learn may have kept the floats next to them.
+        number = known.number_of.get(label)
+        same = [own for own in kind.categories.tolist() if known.find(own) == number]
+        label, kind = (same[0], kind) if same else (label, None)
+    if kind is None:
         kind = pd.CategoricalDtype(pd.Index(list(known.labels or ()), dtype=known.label_dtype))
     return pd.Series(pd.Categorical([label], dtype=kind))
 

@@ -240,7 +240,7 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
 
 def _number(value: Any, known: Categories, column: str, name: str) -> float:
     """Return the number that stands for a label; NaN if it is missing or not known."""
-    number = None if value is not None and is_missing(value) else known.number_of.get(value)
+    number = None if value is not None and is_missing(value) else known.find(value)
     if number is not None or is_missing(value) or known.recode != "sorted":
         return np.nan if number is None else number
     # XGBoost looks an unknown label up in sorted order and takes what it finds.

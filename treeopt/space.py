@@ -170,11 +170,7 @@ def _from_data(
             raise
         remedy = "Or pass a mapping of pairs, which may leave out what is fixed."
         raise InputError(f"{refusal} {remedy}") from None
-    # What means missing to the model is as missing as NaN.
-    with np.errstate(over="ignore"):
-        X[X.astype(ensemble.input_dtype) == ensemble.missing_value] = np.nan
-    for column, known in ensemble.categories.items():
-        X[known.is_missing(X[:, column]), column] = np.nan
+    _forget_missing(X, ensemble)
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
     for column in np.flatnonzero(~some).tolist():
@@ -185,6 +181,18 @@ def _from_data(
             )
     pairs[some] = np.column_stack([np.nanmin(X[:, some], axis=0), np.nanmax(X[:, some], axis=0)])
     return pairs, X
+
+
+def _forget_missing(X: Array, ensemble: Ensemble) -> None:
+    """Write NaN wherever data mean missing: the model's own number for it, and -1 among codes."""
+    with np.errstate(over="ignore"):
+        X[X.astype(ensemble.input_dtype) == ensemble.missing_value] = np.nan
+    for column, known in ensemble.categories.items():
+        own = X[:, column]
+        is_code = (own >= -1) & (own == np.trunc(own))
+        # LightGBM may take a column of other numbers for categories: all of them count.
+        if known.are_codes and (is_code | np.isnan(own)).all():
+            own[own == -1] = np.nan
 
 
 def _refuse_summary(data: Any) -> None:
@@ -352,7 +360,8 @@ def read_space(
         if column in fixed_at or column in values:
             _check_categories(ensemble, column, pair, fixed_at, values)
         elif data is not None:
-            values[column] = _occurring(known, data[:, column])
+            occurring = np.unique(data[:, column])
+            values[column] = occurring[np.isfinite(occurring)]
         else:
             within = _categories_within(ensemble, column, *pair)
             values[column] = _known_codes(ensemble, column) if within is None else within
@@ -397,12 +406,6 @@ def read_space(
     return Space(lower, upper, whole, values, data, may_be_missing, nothing)
 
 
-def _occurring(known: Categories, column: Array) -> Array:
-    """Return the categories that occur in a column of the data, as numbers."""
-    numbers: Array = np.unique(np.trunc(column) if known.are_codes else column)
-    return numbers[np.isfinite(numbers)]
-
-
 def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:
     """Return the categories of a feature within bounds, as numbers.
 
@@ -426,7 +429,7 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
         return None
     else:
         _refuse_unsure(ensemble, f"the bound of {name} is ({low:g}, {high:g})")
-        first, last = max(np.ceil(low), 0.0), np.floor(high)
+        first, last = np.ceil(low), np.floor(high)
         if last - first >= MOST_CODES:
             raise InputError(
                 f"the bound of {name} is ({low:g}, {high:g}), which leaves more than {MOST_CODES} "
@@ -510,8 +513,9 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if known is not None and known.labels:
-        if isinstance(value, Hashable) and value in known.number_of:
-            return known.number_of[value]
+        number = known.find(value) if isinstance(value, Hashable) else None
+        if number is not None:
+            return number
         # Where labels are text, a number can only be a code.
         is_code = is_number and not known.has_numbers and value in known.label_of
         if not is_code and not is_missing(value):
@@ -597,7 +601,7 @@ def _listed_values(
     given = {} if categories is None else categories
     for column, key, own in _by_feature(given, "categories", ensemble, labels):
         name = f"categories[{key!r}]"
-        if isinstance(own, str) or not hasattr(own, "__iter__") or np.ndim(own) > 1:
+        if isinstance(own, str) or not hasattr(own, "__iter__") or getattr(own, "ndim", 1) > 1:
             raise InputError(f"{name} is {own!r}. Pass a list of the allowed values.")
         numbers = [number_of(v, column, ensemble, name) for v in own]
         array = np.unique(np.array(numbers, np.float64))
