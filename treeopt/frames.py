@@ -142,18 +142,23 @@ def frame_of(
     if why_not:
         raise InputError(why_not)
     n = ensemble.n_features
-    names = ensemble.feature_names or range(n)
-    labels, types = columns or Columns(tuple(names), (None,) * n)
+    labels, types = columns or Columns(tuple(ensemble.feature_names or range(n)), (None,) * n)
+    with_labels = [
+        j
+        for j, known in ensemble.categories.items()
+        # Models that were trained on arrays want numbers, where these are the labels.
+        if known.labels and (columns or ensemble.feature_names or not known.are_values)
+    ]
+    casts = {
+        j: kind
+        for j, kind in enumerate(types)
+        if j not in with_labels and _holds(kind, point[j], region.lower[j], region.upper[j])
+    }
+    frame = pd.DataFrame(point[None, :], copy=True)
+    frame = frame.astype(casts) if casts else frame
     values = labelled(point, ensemble)
-    made = []
-    for column, (value, kind) in enumerate(zip(values, types, strict=True)):
-        known = ensemble.categories.get(column)
-        numbers = kind is None and known is not None and known.are_values
-        if known is not None and known.labels and not (numbers and not ensemble.feature_names):
-            made.append(_label_column(value, kind, known))
-        else:
-            made.append(_number_column(value, kind, region.lower[column], region.upper[column]))
-    frame = pd.concat(made, axis=1)
+    for j in with_labels:
+        frame.isetitem(j, _label_column(values[j], types[j], ensemble.categories[j]))
     frame.columns = pd.Index(labels)
     return frame
 
@@ -196,17 +201,13 @@ def _label_column(label: Any, kind: Any, known: Categories) -> Any:
     return pd.Series(pd.Categorical([label], dtype=kind))
 
 
-def _number_column(value: float, kind: Any, low: float, high: float) -> Any:
-    """Return a column of one number, in the type of the user's frame if that can hold it."""
-    import pandas as pd
-
-    column = pd.Series([value], dtype=np.float64)
-    if getattr(kind, "kind", "O") not in "biuf":
-        return column
+def _holds(kind: Any, value: float, low: float, high: float) -> bool:
+    """Tell whether a type of numbers can hold a value, or one near it in its interval."""
+    if kind is None or kind == np.float64 or getattr(kind, "kind", "O") not in "biuf":
+        return False
     with np.errstate(all="ignore"):
         own = float(np.float64(value).astype(getattr(kind, "numpy_dtype", kind)))
-    holds = own == value if kind.kind != "f" else low <= own <= high
-    return column.astype(kind) if holds else column
+    return bool(low <= own <= high if kind.kind == "f" else own == value)
 
 
 def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
