@@ -153,7 +153,25 @@ def test_xgboost_categories_that_overlap():
         ROOT + "categories_segments": [0] * 1000,
         ROOT + "categories_sizes": [100_000] * 1000,
     }
-    assert_refused(json.dumps(with_edits(document, edits)).encode(), 2**30)
+    assert_refused(json.dumps(with_edits(document, edits)).encode())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_xgboost_lists_that_overlap_at_random(seed):
+    """Whatever part of the lists is read again, memory stays in proportion to the file."""
+    rng = np.random.default_rng(seed)
+    n, size = int(rng.integers(1, 20_000)), int(rng.choice([10, 1000, 50_000]))
+    begin = rng.integers(0, size, n)
+    sizes = rng.integers(0, size - begin + 1)
+    sizes[-1] = rng.choice([sizes[-1], -int(sizes.sum())])
+    edits = {
+        ROOT + "categories": list(range(size)),
+        ROOT + "categories_nodes": [0] * n,
+        ROOT + "categories_segments": begin.tolist(),
+        ROOT + "categories_sizes": sizes.tolist(),
+    }
+    document = json.loads(bytes_of(".json", "categories"))
+    assert_refused(json.dumps(with_edits(document, edits)).encode())
 
 
 def test_xgboost_base_score_nan():
@@ -351,27 +369,47 @@ def test_lightgbm_labels_that_are_no_lists(labels):
     assert_refused(re.sub("pandas_categorical:.*", f"pandas_categorical:{labels}", text).encode())
 
 
-def test_lightgbm_sets_that_overlap():
-    """Sets that are read again and again do not fill the memory."""
-    n, words = 200, 20_000
+def lightgbm_sets(boundaries: list[int], sets: list[int], words: int) -> bytes:
+    """Return a model of one tree whose splits read these sets of a feature."""
+    n = len(sets)
     tree = {
         "num_leaves": n + 1,
-        "num_cat": 1,
+        "num_cat": len(boundaries) - 1,
         "split_feature": " ".join(["0"] * n),
         "split_gain": " ".join(["1"] * n),
-        "threshold": " ".join(["0"] * n),
+        "threshold": " ".join(map(str, sets)),
         "decision_type": " ".join(["1"] * n),
         "left_child": " ".join(str(-k - 1) for k in range(n)),
         "right_child": " ".join([*map(str, range(1, n)), str(-n - 1)]),
         "leaf_value": " ".join(["1"] * (n + 1)),
-        "cat_boundaries": f"0 {words}",
+        "cat_boundaries": " ".join(map(str, boundaries)),
         "cat_threshold": " ".join(["4294967295"] * words),
     }
-    text = bytes_of(".txt", "regressor").decode()
+    text = with_line(bytes_of(".txt", "regressor").decode(), "tree_sizes", "1")
     start, end = text.index("\nTree=0"), text.index("\nend of trees")
     block = "\nTree=0\n" + "".join(f"{k}={v}\n" for k, v in tree.items())
-    with little_memory(2**31):
-        use((text[:start] + block + text[end:]).encode())
+    return (text[:start] + block + text[end:]).encode()
+
+
+def test_lightgbm_sets_that_overlap():
+    """Sets that are read again and again do not fill the memory."""
+    assert_refused(lightgbm_sets([0, 20_000], [0] * 200, 20_000))
+    assert_refused(lightgbm_sets([0, 20_000] * 200, list(range(0, 400, 2)), 20_000))
+    assert use(lightgbm_sets([0, 1, 3, 3], [2, 0, 1], 3))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lightgbm_sets_at_random(seed):
+    """Sets of any order are read or refused, with memory in proportion to the file."""
+    rng = np.random.default_rng(seed)
+    n, words = int(rng.integers(1, 200)), int(rng.choice([3, 100, 2000]))
+    boundaries = rng.integers(0, words + 1, n + 1)
+    if rng.random() < 0.5:
+        boundaries.sort()
+    sets = rng.permutation(n) if rng.random() < 0.5 else rng.integers(0, n, n)
+    sound = (np.diff(boundaries) >= 0).all() and np.unique(sets).size == n
+    with little_memory():
+        assert use(lightgbm_sets(boundaries.tolist(), sets.tolist(), words)) == sound
 
 
 def test_lightgbm_noise():

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import random
+import resource
 import struct
 import subprocess
 import sys
@@ -10,16 +12,28 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import skops.io
+from sklearn.ensemble import (
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 
 from tests.files import (
+    FULL,
     HIST,
     HUGE,
     RNG,
+    Y,
     assert_refused,
     bytes_of,
     case_of,
@@ -28,6 +42,7 @@ from tests.files import (
 )
 from tests.fuzz import load, unzipped, use, zipped
 from treeopt import ModelFormatError, TreeoptError
+from treeopt.adapters import skops_files
 
 # skops: an archive of arrays, and a schema that says which objects they belong to.
 
@@ -352,7 +367,7 @@ def test_skops_zip_bomb():
     data = bytearray(zipped({"big.npy": bytes(2**20)}, zipfile.ZIP_DEFLATED))
     at = data.index(b"PK\x01\x02") + 24
     data[at : at + 4] = struct.pack("<I", 2**31)
-    with pytest.raises(ModelFormatError, match="claim to unpack to 2147483648"):
+    with pytest.raises(ModelFormatError, match="claims to unpack to 2147483648"):
         load(bytes(data))
 
 
@@ -409,3 +424,225 @@ def test_n_jobs_of_a_file_are_not_taken():
     finally:
         threading.settrace(None)
     assert len(set(started)) < 100
+
+
+# Small files that would expand to much.
+
+ADDRESS_SPACE = 8 * 2**30
+"""What a process that loads such files may take; a failure cannot hurt the machine."""
+
+MODEST = 1200
+"""More megabytes than this no such file may take."""
+
+LOAD_ALL = """
+import resource, sys, treeopt
+treeopt.load_model(sys.argv[1])
+for path in sys.argv[2:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        treeopt.load_model(path)
+        found = "loaded"
+    except treeopt.ModelFormatError as error:
+        found = "out of memory" if "MemoryError" in str(error) else "refused"
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(found, (after - before) // 1024)
+"""
+
+
+def outcomes(files: list[bytes]) -> list[str]:
+    """Load files in another process; return what became of them, and check the memory taken."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{k}.skops" for k in range(len(files) + 1)]
+        for path, data in zip(paths, [bytes_of(".skops", "forest"), *files], strict=True):
+            path.write_bytes(data)
+        run = [sys.executable, "-W", "ignore", "-c", LOAD_ALL, *map(str, paths)]
+        done = subprocess.run(run, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    assert len(found) == len(files)
+    assert max(int(megabytes) for _, megabytes in found) < MODEST, found
+    return [what for what, _ in found]
+
+
+def attributes_of_one_array(times: int, size: int) -> bytes:
+    """Return a tree with attributes that all are the same array of zeros."""
+    archive = Archive("tree")
+    archive.files["big.npy"] = npy(np.zeros(size // 8))
+    for k in range(times):
+        archive[f"a{k}"] = stored("big.npy")
+    return archive.data()
+
+
+def trees_of_one_array(times: int, size: int) -> bytes:
+    """Return a forest whose trees all are the same large tree."""
+    archive = Archive("forest")
+    tree = "estimators_/0/tree_"
+    nodes = np.zeros(size // 64, archive.array(f"{tree}/nodes").dtype)
+    nodes["left_child"] = 2 * np.arange(nodes.size) + 1
+    nodes["right_child"] = nodes["left_child"] + 1
+    leaf = nodes["right_child"] >= nodes.size
+    for side in ("left_child", "right_child"):
+        nodes[side][leaf] = -1
+    archive.put(f"{tree}/nodes", nodes)
+    archive.put(f"{tree}/values", np.zeros((nodes.size, 1, 1)))
+    archive[f"{tree}/node_count"] = constant(nodes.size)
+    archive["estimators_"]["content"] = [archive["estimators_/0"]] * times
+    return archive.data()
+
+
+def predictors_of_one_array(times: int, size: int) -> bytes:
+    """Return a boosted model whose trees all have the same nodes."""
+    archive = Archive("hist")
+    nodes = archive.array(HIST_NODES)
+    archive.put(HIST_NODES, np.repeat(nodes[-1:], size // nodes.itemsize))
+    archive["_predictors"]["content"] = [archive["_predictors/0"]] * times
+    return archive.data()
+
+
+def objects_of_one_array(times: int, size: int) -> bytes:
+    """Return an array of objects that all are the same array of numbers."""
+    archive = Archive("boosting")
+    archive.files["big.npy"] = npy(np.zeros(size, np.int8))
+    archive["estimators_"]["content"] = [stored("big.npy")] * times
+    shape = part("tuple", "TupleNode", [constant(times), constant(size)])
+    archive["estimators_"]["shape"] = shape
+    return archive.data()
+
+
+def claimed_features(times: int, size: int) -> bytes:
+    """Return a forest of many trees that claims millions of features."""
+    archive = Archive("forest")
+    archive["n_features_in_"] = constant(size)
+    archive["estimators_/0/tree_"]["__reduce__"]["args"]["content"][0] = constant(size)
+    archive["estimators_"]["content"] = [archive["estimators_/0"]] * times
+    del archive.schema["content"]["content"]["feature_names_in_"]
+    return archive.data()
+
+
+def schema_of(text: bytes, times: int) -> bytes:
+    files = Archive("tree").files
+    files["schema.json"] = b'{"content":[' + text * times + b"0]}"
+    return zipped(files, zipfile.ZIP_DEFLATED)
+
+
+def names_of_type(dtype: str, shape: str, content: bytes = b"") -> bytes:
+    """Return a forest whose names are an array of some type and shape."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    header = header.ljust(117) + "\n"
+    archive = Archive("forest")
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+    archive.put("feature_names_in_", start + header.encode() + content)
+    return archive.data()
+
+
+def false_size(compression: int, size: int) -> bytes:
+    """Return an archive whose schema says that it is short, but is not."""
+    data = bytearray(zipped({"schema.json": bytes(size)}, compression))
+    at = data.index(b"PK\x01\x02") + 24
+    data[at : at + 4] = struct.pack("<I", 100)
+    return bytes(data)
+
+
+def many_categories(n: int) -> bytes:
+    """Return a boosted model in which a feature has very many categories."""
+    archive = Archive("hist categories")
+    encoder = archive["_preprocessor"]["content"]["content"]["transformers_"]["content"][0]
+    kept = encoder["content"][1]["content"]["content"]["categories_"]["content"]
+    archive.files["labels.npy"] = npy(np.arange(n))
+    kept[0] = kept[1] = stored("labels.npy")
+    return archive.data()
+
+
+MB = 2**20
+EXPANDING: dict[str, Callable[[], bytes]] = {
+    "one array, 400 attributes": lambda: attributes_of_one_array(400, 8 * MB),
+    "one array, 400 trees": lambda: trees_of_one_array(400, 8 * MB),
+    "one array, 60 trees": lambda: trees_of_one_array(60, 6 * MB),
+    "one array, 400 stages": lambda: predictors_of_one_array(400, 8 * MB),
+    "one array, 8 objects": lambda: objects_of_one_array(8, 8 * MB),
+    "200 MB of zeros": lambda: attributes_of_one_array(1, 200 * MB),
+    "400 MB of zeros": lambda: attributes_of_one_array(1, 400 * MB),
+    "100 trees of 10 million features": lambda: claimed_features(100, 10**7),
+    "schema of lists": lambda: schema_of(b"[],", 40 * MB),
+    "schema of objects": lambda: schema_of(b'{"":0},', 8 * MB),
+    "names of no bytes": lambda: names_of_type("|S0", "(100000000000,)"),
+    "names without elements": lambda: names_of_type("|S1", "(10000000000, 0)"),
+    "names, far too many": lambda: names_of_type("|S1", f"({100 * MB},)", bytes(100 * MB)),
+    "false size, deflate": lambda: false_size(zipfile.ZIP_DEFLATED, 300 * MB),
+    "false size, bzip2": lambda: false_size(zipfile.ZIP_BZIP2, 300 * MB),
+    "many categories": lambda: many_categories(300_000),
+}
+"""Files of less than a megabyte that used to take gigabytes, or might."""
+
+
+def test_files_that_expand():
+    """They are refused before what they ask for is built."""
+    files = [make() for make in EXPANDING.values()]
+    assert max(map(len, files)) < MB
+    found = dict(zip(EXPANDING, outcomes(files), strict=True))
+    loaded = {"200 MB of zeros", "100 trees of 10 million features"}
+    assert found == {name: "loaded" if name in loaded else "refused" for name in EXPANDING}
+
+
+def expanding(seed: int) -> bytes:
+    """Return some file of that kind."""
+    rng = random.Random(seed)
+    times, size = rng.choice([2, 10, 50, 300]), rng.choice([1000, MB, 3 * MB, 20 * MB])
+    makes: list[Callable[[], bytes]] = [
+        lambda: attributes_of_one_array(times, size),
+        lambda: trees_of_one_array(times, size),
+        lambda: predictors_of_one_array(times, size),
+        lambda: objects_of_one_array(times, size),
+        lambda: claimed_features(times, size),
+        lambda: schema_of(rng.choice([b"[],", b"{},", b'"",', b'{"":{}},', b"9,"]), size),
+        lambda: names_of_type(
+            rng.choice(["|S0", "<U0", "|V0", "|S1", "|b1"]),
+            rng.choice([f"({size},)", f"({size}, 0)", f"(0, {size})", f"({size}, {2**40}, 0)"]),
+            rng.choice([b"", bytes(size)]),
+        ),
+        lambda: false_size(rng.choice([8, 12, 14]), size),
+        lambda: many_categories(size // 8),
+    ]
+    return rng.choice(makes)()
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_random_files_that_expand(block):
+    found = outcomes([expanding(seed) for seed in range(20 * block, 20 * block + 20)])
+    assert set(found) <= {"loaded", "refused"}
+
+
+HONEST = {
+    "forest": RandomForestRegressor(300, max_depth=1),
+    "bagging": BaggingRegressor(DecisionTreeRegressor(max_depth=1), 300),
+    "boosting": GradientBoostingRegressor(n_estimators=300, max_depth=1),
+    "hist": HistGradientBoostingRegressor(max_iter=300, max_leaf_nodes=2),
+}
+"""Many small trees: their schema is large, and there is little else."""
+
+
+@cache
+def honest(name: str) -> Any:
+    with threadpool_limits(1):
+        return HONEST[name].fit(FULL, Y)
+
+
+@pytest.mark.parametrize("compression", [0, 8, 12, 14], ids=["stored", "deflate", "bzip2", "lzma"])
+@pytest.mark.parametrize("name", HONEST)
+def test_limits_leave_honest_files_alone(name, compression, monkeypatch):
+    """Without any allowance for small files, they are far from each limit."""
+    model = honest(name)
+    data = skops.io.dumps(model, compression=compression)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    assert sizes["schema.json"] < skops_files.MAX_SCHEMA_RATIO * len(data) / 2
+    monkeypatch.setattr(skops_files, "MAX_BYTES", 0)
+    monkeypatch.setattr(skops_files, "MAX_SCHEMA_BYTES", 0)
+    monkeypatch.setattr(skops_files, "REPEATED_BYTES", 0)
+    with threadpool_limits(1):
+        expected = model.predict(FULL)
+    assert load(data).predict(FULL).tobytes() == expected.tobytes()

@@ -95,6 +95,8 @@ def summed(
 def names_of(model: Any) -> tuple[str, ...] | None:
     """Return the names of the columns that a scikit-learn model was fitted on."""
     names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) != model.n_features_in_:
+        raise ModelFormatError(f"it has {model.n_features_in_} features and {len(names)} names.")
     return None if names is None else tuple(str(n) for n in names)
 
 

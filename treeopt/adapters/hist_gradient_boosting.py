@@ -44,6 +44,9 @@ FIELDS = (
 )
 """The fields of a node that are read; they are not public."""
 
+MAX_CATEGORIES = 256
+"""scikit-learn's limit on the categories of a feature, one of which stands for missing values."""
+
 
 def convert(model: Any, output: str, class_index: Any) -> Ensemble:
     """Convert a HistGradientBoosting model; see `treeopt.from_model`."""
@@ -138,6 +141,8 @@ def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
     categories = {}
     for column, labels in zip(columns, encoder.categories_, strict=False):
         # To scikit-learn None is a category, and only NaN is missing.
+        if len(labels) > MAX_CATEGORIES:
+            raise ModelFormatError(f"a feature has {len(labels)} categories.")
         known = [v for v in labels.tolist() if v is None or v == v]
         numbers = all(isinstance(v, int | float) and v == float(v) for v in known)
         values = known if numbers else range(len(known))
@@ -182,6 +187,8 @@ def _tree(
         at = int(nodes["bitset_idx"][node])
         if column not in categories or at >= len(predictor.raw_left_cat_bitsets):
             raise ModelFormatError("a split reads categories that are not there.")
+        if 32 * predictor.raw_left_cat_bitsets.shape[1] > MAX_CATEGORIES:
+            raise ModelFormatError("a split reads more categories than a feature can have.")
         members = members_of(predictor.raw_left_cat_bitsets[at])
         everything = np.arange(-1, len(categories[column]))
         unknown = np.setdiff1d(everything, known[int(feature[node])])

@@ -288,8 +288,12 @@ def _sets(block: dict[str, str]) -> list[tuple[int, int, Array]]:
     feature = _numbers(block, "split_feature", np.int64)
     start = _numbers(block, "cat_boundaries", np.int64)
     words = _numbers(block, "cat_threshold", np.uint32)
+    by_set = np.flatnonzero(kinds & CATEGORICAL)
+    # Sets that are read again and again would come to more than the file holds.
+    if (np.diff(start) < 0).any() or np.unique(threshold[by_set]).size < by_set.size:
+        raise ModelFormatError("sets of categories overlap, or two splits share one.")
     sets = []
-    for node in np.flatnonzero(kinds & CATEGORICAL):
+    for node in by_set:
         k = int(threshold[node])
         if not 0 <= k < start.size - 1 or not 0 <= start[k] <= start[k + 1] <= words.size:
             raise ModelFormatError("a split reads a set of categories that is not there.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,8 @@ def _forest(model: Any, output: str, class_index: Any) -> Ensemble:
     members = [(member, None, None) for member in model.estimators_]
     for member in model.estimators_:
         _check_tree(member.tree_, model.n_features_in_)
-    return _averaged(model, members, model.feature_importances_, output, class_index)
+    importances = _importances(model.estimators_, model.n_features_in_, normalize=True)
+    return _averaged(model, members, importances, output, class_index)
 
 
 def _bagging(model: Any, output: str, class_index: Any) -> Ensemble:
@@ -181,6 +182,19 @@ def _averaged(
     )
 
 
+def _importances(members: Iterable[Any], n_features: int, normalize: bool) -> Array:
+    """Return the sum of the members' importances, which is theirs up to a factor.
+
+    scikit-learn's own property first lists those of all members: one number per tree and feature,
+    which is too much where a file claims millions of features.
+    """
+    total = np.zeros(n_features)
+    for member in members:
+        if member.tree_.node_count > 1:
+            total += member.tree_.compute_feature_importances(normalize=normalize)
+    return total
+
+
 def _averaged_task(model: Any, member: Any) -> Task:
     """Return what a mean of trees predicts."""
     source = type(model).__name__
@@ -210,7 +224,9 @@ def _boosted(model: Any, output: str, class_index: Any) -> Ensemble:
         **summed(chosen.plus, chosen.minus, lambda k: (_stages(model, k), float(start[k]))),
         link=chosen.link,
         accepts_nan=False,
-        importances=normalised(model.feature_importances_),
+        importances=normalised(
+            _importances(model.estimators_.ravel(), model.n_features_in_, normalize=False)
+        ),
         **_common(model),
     )
 

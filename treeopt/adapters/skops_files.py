@@ -5,6 +5,11 @@ and NumPy arrays. skops itself builds whatever the schema asks for among the typ
 and scikit-learn's trees believe the numbers that they are built from. Here the schema is read, not
 obeyed: only the classes that tree models consist of are made, without calling anything of theirs;
 trees only after their parts were found to agree; what is not needed becomes None.
+
+A small file may expand to much: packed zeros, an array that many trees refer to, a schema of
+nothing but brackets. So the sizes that the archive states are compared with that of the file before
+anything is unpacked, no part may unpack to more than it states, and what all references to arrays
+come to is limited: scikit-learn and the conversion copy an array each time.
 """
 
 from __future__ import annotations
@@ -26,9 +31,25 @@ from treeopt.errors import ModelFormatError
 PROTOCOL = 2
 """The newest form of these files that is known."""
 
-MAX_BYTES = 2**30
+MAX_BYTES = 2**28
 MAX_RATIO = 100
 """A file that unpacks to more bytes than this, and to so many times its size, is refused."""
+
+MAX_SCHEMA_BYTES = 2**24
+MAX_SCHEMA_RATIO = 50
+"""The same for the schema alone: what is parsed takes about 20 times as much memory. In files of
+skops the schema has at most 15 times the size of the whole file, which is reached by thousands of
+small trees in a compressed file."""
+
+REPEATED_BYTES = 2**26
+"""References to arrays may come to so many bytes more than the archive unpacks to. In files of
+skops each large array is referred to once."""
+
+MAX_EMPTY = 2**16
+"""The largest length that an array without elements may claim along any axis."""
+
+CHUNK = 4096
+"""Packed bytes that are unpacked at a time where Python's own module has no limit (bzip2, LZMA)."""
 
 MAX_DEPTH = 64
 """Deeper nesting than this is no model."""
@@ -68,7 +89,7 @@ def load(data: bytes) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             reader = _Reader(archive, len(data))
-            schema = json.loads(archive.read("schema.json"))
+            schema = json.loads(reader.unpacked("schema.json"))
             if schema.get("protocol", 0) > PROTOCOL:
                 raise ModelFormatError(f"it was written by a skops newer than protocol {PROTOCOL}.")
             model = reader.value(schema, 0)
@@ -92,10 +113,21 @@ class _Reader:
 
     def __init__(self, archive: zipfile.ZipFile, packed: int) -> None:
         unpacked = sum(info.file_size for info in archive.infolist())
-        if unpacked > MAX_BYTES and unpacked > MAX_RATIO * packed:
-            raise ModelFormatError(f"{packed} bytes claim to unpack to {unpacked}.")
+        _check_size("it", unpacked, packed, MAX_BYTES, MAX_RATIO)
+        schema = archive.getinfo("schema.json").file_size
+        _check_size("its schema", schema, packed, MAX_SCHEMA_BYTES, MAX_SCHEMA_RATIO)
         self.archive = archive
         self.arrays: dict[str, Any] = {}
+        self.limit = unpacked + REPEATED_BYTES
+        self.referred = 0
+
+    def unpacked(self, name: str) -> bytes:
+        """Return a part of the archive, of at most the size that it states."""
+        info = self.archive.getinfo(name)
+        is_limited = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        step = max(info.file_size, 1) if is_limited else CHUNK
+        with self.archive.open(info) as file:
+            return b"".join(iter(lambda: file.read(step), b""))
 
     def value(self, node: dict[str, Any], depth: int) -> Any:
         """Return what a part of the schema describes; None where it is not needed."""
@@ -123,30 +155,28 @@ class _Reader:
             return array if node["__class__"] == "ndarray" else array[()]
         items = [self.value(v, depth + 1) for v in node["content"]]
         shape = self.value(node["shape"], depth + 1)
+        for _ in shape[1:]:
+            if not all(type(row) is list for row in items):
+                raise ModelFormatError(f"an array of the shape {shape} is not a list of lists.")
+            items = [item for row in items for item in row]
         array = np.empty(len(items), object)
-        array[:] = items
-        return array if len(shape) == 1 else np.array(items, object).reshape(shape)
+        for i, item in enumerate(items):  # an assignment at once would take arrays apart
+            array[i] = item
+        _check_shape(shape, "of objects")
+        return array.reshape(shape)
 
     def _numbers(self, name: str) -> Any:
-        """Return an array of numbers, once however often it is referred to."""
+        """Return an array of numbers; made once, but counted as often as it is referred to."""
         if name not in self.arrays:
-            data = self.archive.read(name)
-            file = io.BytesIO(data)
-            try:
-                version = np.lib.format.read_magic(file)
-                header = np.lib.format.read_array_header_2_0
-                if version == (1, 0):
-                    header = np.lib.format.read_array_header_1_0
-                shape, _, dtype = header(file)
-                sound = math.prod(shape) * dtype.itemsize == len(data) - file.tell()
-                if dtype.hasobject or not sound:
-                    raise ModelFormatError(f"the array {name} is not as long as it says.")
-                self.arrays[name] = np.load(io.BytesIO(data), allow_pickle=False)
-            except ModelFormatError:
-                raise
-            except Exception as error:  # whatever NumPy's parser of headers ends in
-                raise ModelFormatError(f"the array {name} is damaged: {error}.") from error
-        return self.arrays[name]
+            self.arrays[name] = _read_array(name, self.unpacked(name))
+        array = self.arrays[name]
+        self.referred += array.nbytes
+        if self.referred > self.limit:
+            raise ModelFormatError(
+                f"its parts refer to more than {self.limit} bytes of arrays, many times to the "
+                f"same ones (such as {name})."
+            )
+        return array
 
     def _object(self, node: dict[str, Any], depth: int) -> Any:
         module, name = str(node["__module__"]), str(node["__class__"])
@@ -183,3 +213,38 @@ class _Reader:
         tree = Tree(n_features, n_classes, n_outputs)
         tree.__setstate__(state)
         return tree
+
+
+def _check_size(what: str, size: int, packed: int, most: int, ratio: int) -> None:
+    """Refuse what unpacks to more bytes than ``most``, and to so many times the file's size."""
+    if size > most and size > ratio * packed:
+        raise ModelFormatError(
+            f"it has {packed} bytes, and {what} claims to unpack to {size}, more than {ratio} "
+            "times as many. If it is sound, save it without compression."
+        )
+
+
+def _read_array(name: str, data: bytes) -> Any:
+    """Return the array that a file in NumPy's format holds."""
+    file = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_2_0
+        if version == (1, 0):
+            header = np.lib.format.read_array_header_1_0
+        shape, _, dtype = header(file)
+        _check_shape(shape, name)
+        sound = math.prod(shape) * dtype.itemsize == len(data) - file.tell()
+        if dtype.hasobject or not dtype.itemsize or not sound:
+            raise ModelFormatError(f"the array {name} is not as long as it says.")
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except ModelFormatError:
+        raise
+    except Exception as error:  # whatever NumPy's parser of headers ends in
+        raise ModelFormatError(f"the array {name} is damaged: {error}.") from error
+
+
+def _check_shape(shape: Any, name: str) -> None:
+    """Refuse an array that claims a length although it has no elements."""
+    if not math.prod(shape) and max(shape) > MAX_EMPTY:
+        raise ModelFormatError(f"the array {name} claims the shape {shape}, but has no elements.")

@@ -328,6 +328,9 @@ def _lists(tree: dict[str, Any]) -> list[tuple[int, Array]]:
     nodes = tree.get("categories_nodes", [])
     members = np.array(tree.get("categories", []), np.int64)
     parts = zip(nodes, tree["categories_segments"], tree["categories_sizes"], strict=True)
+    # Lists that are read again and again would come to more than the file holds.
+    if nodes and sum(map(abs, tree["categories_sizes"])) > members.size:
+        raise ModelFormatError("lists of categories overlap.")
     lists = []
     for node, begin, size in parts if nodes else ():
         if not 0 <= begin <= begin + size <= members.size:
