@@ -48,9 +48,6 @@ skops each large array is referred to once."""
 MAX_EMPTY = 2**16
 """The largest length that an array without elements may claim along any axis."""
 
-CHUNK = 4096
-"""Packed bytes that are unpacked at a time where Python's own module has no limit (bzip2, LZMA)."""
-
 MAX_DEPTH = 64
 """Deeper nesting than this is no model."""
 
@@ -124,10 +121,14 @@ class _Reader:
     def unpacked(self, name: str) -> bytes:
         """Return a part of the archive, of at most the size that it states."""
         info = self.archive.getinfo(name)
-        is_limited = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-        step = max(info.file_size, 1) if is_limited else CHUNK
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            refuse(
+                "a skops file compressed by bzip2 or LZMA",
+                "Python's zipfile unpacks such data at once, however much they come to",
+                "Save it with compression=zipfile.ZIP_DEFLATED, or without compression.",
+            )
         with self.archive.open(info) as file:
-            return b"".join(iter(lambda: file.read(step), b""))
+            return file.read(info.file_size)
 
     def value(self, node: dict[str, Any], depth: int) -> Any:
         """Return what a part of the schema describes; None where it is not needed."""
