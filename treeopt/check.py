@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeopt.adapters import from_model, own_prediction
+from treeopt.arithmetic import quiet
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError
 from treeopt.links import LINKS, Link
@@ -46,6 +47,7 @@ class Conversion:
         )
 
 
+@quiet
 def check_conversion(
     model: Any, X: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Conversion:

@@ -300,8 +300,9 @@ class Compiled:
     @cached_property
     def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
         """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
-        kernel = walk.predict_walk if self.mask_dtype is None else masks.predict_masks
-        return kernel, self.oracle, self._ensemble.value.dtype
+        with np.errstate(all="ignore"):
+            kernel = walk.predict_walk if self.mask_dtype is None else masks.predict_masks
+            return kernel, self.oracle, self._ensemble.value.dtype
 
     @cached_property
     def special_cells(self) -> list[tuple[int, int]]:
@@ -343,11 +344,11 @@ def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
     origin, scale = 0.0, 0.0
     if cuts.size > 1:
         origin = float(cuts[0])
-        with np.errstate(over="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             scale = float(n / (cuts[-1] - cuts[0]))
     if not 0 < scale < np.inf:
         n, scale = 1, 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         at = np.nan_to_num((cuts - origin) * scale, nan=0.0)
     at = np.clip(at, 0, n - 1).astype(np.int64)
     starts = np.searchsorted(at, np.arange(n + 1)).astype(np.int32)

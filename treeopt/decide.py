@@ -19,12 +19,21 @@ from treeopt.arguments import (
     read_seed,
     read_time_limit,
 )
+from treeopt.arithmetic import quiet
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
 from treeopt.frames import Columns, columns_of, frame_of, has_pandas, named, no_frame, with_labels
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
-from treeopt.result import BOUND_HISTORY, Decision, DecisionProgress, Progress, Region, Status
+from treeopt.result import (
+    BOUND_HISTORY,
+    Decision,
+    DecisionProgress,
+    Progress,
+    Region,
+    Status,
+    gap_between,
+)
 from treeopt.space import feature_label, read_space
 from treeopt.stepdirect import stepdirect
 
@@ -165,6 +174,7 @@ def maximize(
     return _decide(**locals(), sense=-1.0)
 
 
+@quiet
 def _decide(
     model: Any,
     bounds: Any,
@@ -184,6 +194,7 @@ def _decide(
     class_index: Any,
     sense: float,
 ) -> Decision:
+    from treeopt.exact.certificate import check_sums
     from treeopt.grid import Grid
 
     if method not in METHODS:
@@ -199,6 +210,7 @@ def _decide(
         most = read_count(max_evals, "max_evals")
     ensemble = from_model(model, output=output, class_index=class_index)
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
+    check_sums(ensemble)
     columns = columns_of(ensemble, bounds)
     ensemble = with_labels(ensemble, columns)
     space = read_space(ensemble, bounds, fixed, integer, categories, columns)
@@ -275,7 +287,7 @@ class _Task:
             status, message = Status.OPTIMAL, "the optimum is proven"
             if self.grid.space.fixed.all():
                 message = "all features are fixed, so there was nothing to choose"
-            if abs(fun - bound) > rounding:
+            if gap_between(fun, bound) > rounding:
                 raise TreeoptError(
                     f"the bound {bound!r} is more than the rounding {rounding!r} from the value "
                     f"{fun!r}. This is a mistake in treeopt: please report it."
@@ -291,7 +303,7 @@ class _Task:
         counts = solver.evaluations, solver.nodes
         self.report(solver.best, fun, shown, *counts, self.limits.time())
         if not solver.proven:
-            self.check(abs(fun - bound), solver.evaluations)
+            self.check(gap_between(fun, bound), solver.evaluations)
 
     def by_stepdirect(self, seed: int) -> Decision:
         """Run the black-box search: compiled on real features, else on points that are snapped."""
@@ -361,14 +373,14 @@ class _Task:
         certificate = solver.certificate
         # The last place of a link is coarser at a power of two than just below it.
         bounds = [certificate.prediction_of(own - off) for off in (0.0, certificate.rounding)]
-        return max(abs(bound - value) for bound in bounds)
+        return max(gap_between(value, bound) for bound in bounds)
 
     def report(
         self, places: Array, fun: float, bound: float, nfev: int, nodes: int, time: float
     ) -> None:
         """Tell the history, the bar and the callback how things stand."""
         self.note(fun, bound, nfev)
-        gap = abs(fun - bound)
+        gap = gap_between(fun, bound)
         self.bar.show(time, fun, bound, gap, nodes)
         if self.callback is None:
             return
@@ -412,7 +424,7 @@ class _Task:
         if places is not None:
             x, region = self.grid.region(places)
             fun = self.own_value(x, region, self.value_of(self.margin_at(places)))
-        gap = abs(fun - bound)
+        gap = gap_between(fun, bound)
         ended = status is Status.EVAL_LIMIT and np.isnan(bound)
         return Decision(
             x=None if x is None else named(x, self.ensemble, self.columns),
@@ -422,7 +434,7 @@ class _Task:
             rounding=rounding,
             status=status,
             success=status in (Status.OPTIMAL, Status.GAP_REACHED) or ended,
-            message=message,
+            message=message + self.caveat(fun, gap, rounding, status),
             region=region,
             nfev=nfev,
             nodes=nodes,
@@ -434,6 +446,21 @@ class _Task:
             _columns=self.columns,
             _free=frozenset(np.flatnonzero(~self.grid.space.fixed).tolist()),
         )
+
+    def caveat(self, fun: float, gap: float, rounding: float, status: Status) -> str:
+        """Return what the message should add: a value that is infinite, or no more than rounding.
+
+        A value of 0 whose gap is 0 is the optimum to the last bit, whatever the rounding.
+        """
+        if np.isinf(fun):
+            link = self.ensemble.link.name
+            return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
+        if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
+            return (
+                f", but the rounding of the model's own sums, up to {rounding:.3g}, is larger than "
+                f"the value {fun:.3g} itself"
+            )
+        return ""
 
     def own_value(self, x: Array, region: Region, ours: float) -> float:
         """Return what the model itself predicts, which must be what the ensemble predicts.
@@ -447,6 +474,8 @@ class _Task:
         if (e.feature_names or self.columns) and has_pandas() and not no_frame(e):
             asked = frame_of(x, e, region, self.columns)
         theirs = float(self.own(asked)[0])
+        if theirs == ours:  # infinite, perhaps
+            return theirs
         allowed = 0 if e.link == IDENTITY else 2 * e.link.last_place(e.value.dtype.type(ours))
         if not abs(theirs - ours) <= allowed:
             raise TreeoptError(

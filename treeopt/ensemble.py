@@ -85,7 +85,8 @@ class Ensemble:
     array_dtype : dtype
         Arrays that are neither float32 nor float64 become this first.
     base, divisor : float
-        Start and divisor of the sum.
+        Start and divisor of the sum. They and the values of leaves are finite, and the divisor is
+        positive, in the dtype of ``value``.
     tail_start, tail_base : int and float
         Trees from ``tail_start`` on are a second sum, which starts from ``tail_base`` and is added
         to the first before the division: so the difference of two classes' margins is exact. By
@@ -347,7 +348,8 @@ class Ensemble:
             or not X.flags.carray
             or not X.shape[0]
         ):
-            X = as_matrix(X, self, name)
+            with np.errstate(all="ignore"):
+                X = as_matrix(X, self, name)
         matrix: Array = X
         for first_refused, columns, numbers in self._strict:
             bad = first_refused(matrix, columns, numbers)
@@ -387,7 +389,7 @@ class Ensemble:
 
         ``columns`` are those that it was refused for, if they are known.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             x = X[row].astype(self.input_dtype)
         too_large = " or too large for float32" if self.input_dtype == np.float32 else ""
         what = f"infinite{too_large}" if self.accepts_nan else "not finite"
@@ -442,7 +444,28 @@ def _validate(e: Ensemble) -> None:
     by_set = e.category_set[inner] >= 0
     ordered = ~(np.isnan(threshold) | np.isneginf(threshold))
     _require(e, bool((ordered | by_set).all()), "a threshold is NaN or -inf")
+    _validate_numbers(e)
     _validate_sets(e, inner[by_set], np.unique(feature[~by_set]))
+
+
+def _validate_numbers(e: Ensemble) -> None:
+    """Check that all numbers which are added are finite in the precision of the sum.
+
+    Values of nodes that are no leaves are never read, so they may be anything.
+    """
+    remedy = "Train the model on a scaled target, such as y / 1e10"
+    leaf_value = e.value[e.left < 0]
+    bad = leaf_value[~np.isfinite(leaf_value)].tolist()
+    share = f"{len(bad)} of {leaf_value.size} leaf values are not finite, the first is"
+    _require(e, not bad, f"{share} {[*bad, 0][0]}. {remedy}")
+    with np.errstate(all="ignore"):
+        base, tail_base, divisor = np.array([e.base, e.tail_base, e.divisor]).astype(e.value.dtype)
+    for name, number in (("base", base), ("tail_base", tail_base)):
+        start = f"{name} is {number} as {number.dtype}, not finite. {remedy}"
+        is_finite = bool(np.isfinite(number))
+        _require(e, is_finite, f"{start}; if it has a base_score, with one that is positive")
+    positive = bool(0 < divisor < np.inf)
+    _require(e, positive, f"the divisor is {divisor} as {divisor.dtype}. Pass a positive number")
 
 
 def _validate_sets(e: Ensemble, nodes: Array, ordered: Array) -> None:

@@ -49,7 +49,7 @@ class Link(NamedTuple):
         if self == IDENTITY:
             return total
         if self.by_numpy:
-            with np.errstate(over="ignore", under="ignore"):
+            with np.errstate(all="ignore"):
                 exponential: Array = np.exp(total, out=total)
             return exponential
         links.apply(*self.code(total.dtype), total)

@@ -156,7 +156,7 @@ class Decision:
     bound : float
         No admissible point is better than this; NaN if the method gives no bound.
     gap : float
-        ``abs(fun - bound)``.
+        ``abs(fun - bound)``; 0 if both are the same infinity.
     rounding : float
         How large `gap` may be at most for an optimum that is proven, because of the rounding in the
         model's own sums; mostly it is 0 or a few units of the last place.
@@ -215,6 +215,11 @@ class Decision:
         from treeopt.frames import described
 
         return described(self)
+
+
+def gap_between(fun: float, bound: float) -> float:
+    """Return the distance of a value and its bound, which is 0 for the same infinity."""
+    return 0.0 if fun == bound else abs(fun - bound)
 
 
 def improvements(values: Array, ends: list[tuple[int, float]]) -> Any:

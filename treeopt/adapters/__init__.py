@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from treeopt.arithmetic import quiet
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, UnsupportedModelError
 
@@ -25,6 +26,7 @@ ADAPTERS = {
 OUTPUTS = ("auto", "raw", "proba", "predict")
 
 
+@quiet
 def from_model(
     model: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Ensemble:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from treeopt.adapters import check_output, from_model
+from treeopt.arithmetic import quiet
 from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError, ModelFormatError, TreeoptError
 
@@ -21,6 +22,7 @@ COMPRESSED = (
 """How the compressed pickles of joblib begin."""
 
 
+@quiet
 def load_model(
     path: str | os.PathLike[str],
     *,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treeopt.errors import UnsupportedModelError
 from treeopt.exact.lists import cut_features, first_meets
 from treeopt.links import IDENTITY
 
@@ -24,8 +25,41 @@ if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
     from treeopt.exact.leaves import Leaves
 
+MAX_SUM = {np.dtype(np.float32): float(np.finfo(np.float32).max) / 2, np.dtype(np.float64): 1e290}
+"""Sums of each precision must stay below this. Half the largest float32 leaves room for rounding.
+The search itself needs room in float64: prices grow to 64 times the largest sum, and must stay
+below `dual.LARGE`."""
+
 LINK_ULPS = 4
 """A link other than the identity is computed to within so many units of the last place."""
+
+
+def largest_sum(ensemble: Ensemble) -> float:
+    """Return S, which no sum that the model computes for any input exceeds but by rounding.
+
+    S is ``|base| + |tail_base|`` plus the largest ``|value|`` among the leaves of each tree; or
+    that divided by the divisor, if this is larger.
+    """
+    e = ensemble
+    size = np.where(e.left < 0, np.abs(e.value.astype(np.float64)), 0.0)
+    with np.errstate(over="ignore"):
+        total = np.maximum.reduceat(size, e.tree_start[:-1]).sum() + abs(e.base) + abs(e.tail_base)
+        return float(max(total, total / e.divisor))
+
+
+def check_sums(ensemble: Ensemble) -> None:
+    """Refuse a model whose own sums may overflow: `largest_sum` must be below `MAX_SUM`.
+
+    An infinite sum, or a difference of two, is no longer monotone in the leaves' values, and no
+    bound would hold.
+    """
+    largest, dtype = largest_sum(ensemble), ensemble.value.dtype
+    if not largest < MAX_SUM[dtype]:
+        raise UnsupportedModelError(
+            f"{ensemble.source} may overflow: its sums in {dtype} may reach {largest:.3g}, and "
+            f"decisions need them to stay below {MAX_SUM[dtype]:.3g}. Train the model on a scaled "
+            "target, such as y / 1e10."
+        )
 
 
 def partial_sums(ensemble: Ensemble, ends: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -1,0 +1,40 @@
+"""Floating-point errors of NumPy: off within treeopt, as the user has set them in callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function without NumPy's floating-point warnings and errors.
+
+    Casts that overflow are part of what treeopt computes with, so `numpy.seterr` must not matter.
+    A keyword argument ``callback`` is called with the setting of the caller.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        callback = kwargs.get("callback")
+        if callable(callback):
+            kwargs["callback"] = _with_setting(callback, np.geterr())
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return run
+
+
+def _with_setting(callback: Callable[..., Any], setting: Any) -> Callable[..., Any]:
+    """Return the callback such that it runs under a setting of `numpy.seterr`."""
+
+    def run(*args: Any) -> Any:
+        with np.errstate(**setting):
+            return callback(*args)
+
+    return run
