@@ -26,10 +26,10 @@ from sklearn.ensemble import (
 from threadpoolctl import threadpool_limits
 
 import treeopt
-from tests.decisions import FUZZ, SENSES, better, random_problem, stump, tree_of
+from tests.decisions import FUZZ, SENSES, better, hard, random_problem, stump, tree_of
 from tests.files import FILES, bytes_of, case_of
 from tests.fuzz import load
-from tests.truth import ensembles
+from tests.truth import ensembles, points
 from treeopt import Decision, Ensemble, ModelFormatError, Status, UnsupportedModelError
 from treeopt.exact.certificate import MAX_SUM, largest_sum
 from treeopt.links import IDENTITY, Link
@@ -112,8 +112,8 @@ def test_any_leaf_that_is_not_finite(e, seed, bad):
     with pytest.raises(ModelFormatError, match="not finite"):
         replace(e, value=value)
     inner = replace(e, value=np.where(e.left < 0, e.value, e.value.dtype.type(bad)))
-    points = rng.normal(size=(5, e.n_features))
-    assert inner.predict(points).tobytes() == e.predict(points).tobytes()
+    x = rng.normal(size=(5, e.n_features))
+    assert inner.predict(x).tobytes() == e.predict(x).tobytes()
     assert largest_sum(inner) == largest_sum(e) < np.inf
 
 
@@ -339,6 +339,33 @@ def test_sums_of_any_size(e, seed, sense, method):
         check_rows(res, sense, problem.predictions())
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("dtype", "power"), [("f4", -100), ("f4", 110), ("f8", -900), ("f8", 940)])
+@pytest.mark.parametrize("sense", SENSES)
+def test_scaled_by_a_power_of_two(sense, dtype, power, n_jobs):
+    """A proof of some hundred nodes: nothing but the scale changes, and no bound is lost."""
+    e, data, _ = hard(sense)
+    e = replace(e, value=e.value.astype(dtype))
+    larger = replace(e, value=e.value * e.value.dtype.type(2.0**power), base=e.base * 2.0**power)
+    before, after = (decide(m, sense, "auto", data, rng=0, n_jobs=n_jobs) for m in (e, larger))
+    check_rows(after, sense, larger.predict(data))
+    assert after.status is Status.OPTIMAL
+    assert abs(after.fun - before.fun * 2.0**power) <= after.rounding
+    if n_jobs == 1:
+        assert after.fun == before.fun * 2.0**power
+        assert after.rounding == before.rounding * 2.0**power
+
+
+@pytest.mark.parametrize("power", [-1040, -1060, -1074])
+@pytest.mark.parametrize("sense", SENSES)
+def test_scaled_until_digits_are_lost(sense, power):
+    """Leaves below the smallest normal number keep few digits, but the bound stays true."""
+    e, data, _ = hard(sense)
+    tiny = replace(e, value=np.ldexp(e.value.astype(float), power), base=np.ldexp(e.base, power))
+    res = decide(tiny, sense, "auto", data, time_limit=5)
+    check_rows(res, sense, tiny.predict(data))
+
+
 OVERFLOWS = [
     (Link("exp"), 1000.0, np.inf),
     (Link("exp", by_numpy=True), 1000.0, np.inf),
@@ -373,10 +400,10 @@ def test_links_at_their_ends(link, value, expected, sense, method):
 @pytest.mark.parametrize("value", [5e-324, 1e-320, 2.3e-308, 1e-300])
 def test_tiny_leaves(value, method):
     e = tree_of([(0, 0.5, value, 2 * value), (1, 0.5, 3 * value, value), 0.0], 2)
-    points = np.array([[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)])
+    corners = np.array([[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)])
     for sense, best in (("min", 2 * value), ("max", 5 * value)):
         res = decide(e, sense, method, [(0.0, 1.0)] * 2)
-        check_rows(res, sense, e.predict(points))
+        check_rows(res, sense, e.predict(corners))
         assert res.fun == pytest.approx(best, rel=1e-15, abs=0)
 
 
@@ -463,14 +490,29 @@ def test_errors_of_numpy_on_any_ensemble(e, seed, sense):
     problem = random_problem(sized(e, rng), rng)
     if largest_sum(problem.ensemble) < MAX_SUM[e.value.dtype]:
         expected = problem.decide(sense, rng=0)
-        points = rng.normal(size=(4, e.n_features)) * 10.0 ** rng.uniform(-320, 307, e.n_features)
+        X = rng.normal(size=(4, e.n_features)) * 10.0 ** rng.uniform(-320, 307, e.n_features)
         fresh = replace(problem.ensemble)
         with np.errstate(all="raise"):
-            predicted = fresh.predict(points)
+            predicted = fresh.predict(X)
             problem.ensemble = replace(problem.ensemble)
             found = problem.decide(sense, rng=0)
-        assert predicted.tobytes() == expected._ensemble.predict(points).tobytes()
+        assert predicted.tobytes() == expected._ensemble.predict(X).tobytes()
         assert repr((found.fun, found.bound)) == repr((expected.fun, expected.bound))
+
+
+@FUZZ
+@given(ensembles(max_leaves=8), st.integers(0, 2**32 - 1))
+def test_errors_of_numpy_on_other_ways_to_evaluate(e, seed):
+    rng = np.random.default_rng(seed)
+    e = sized(e, rng)
+    x = points(e, rng, 4)
+    with np.errstate(all="raise"):
+        walker = e.walker(x[0])
+        moved = [walker.move(0, v) for v in x[:, 0]]
+        line = e.line(x[0], 0)
+        if not e.zero_missing.any():
+            e.leaf_boxes().containing(x[0])
+    assert len(moved) == 4 and line.value.size
 
 
 @pytest.mark.parametrize("method", METHODS)

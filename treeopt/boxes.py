@@ -60,7 +60,7 @@ class LeafBoxes:
         x : array-like, series or mapping
             The point, as `Ensemble.walker` takes it; the cast is done here.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             x = self.ensemble._point(x).astype(self.ensemble.input_dtype).astype(np.float64)
         x[x == self.ensemble.missing_value] = np.nan
         inside = (self.lower < x) & (x <= self.upper)

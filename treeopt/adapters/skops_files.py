@@ -36,7 +36,7 @@ MAX_RATIO = 100
 """A file that unpacks to more bytes than this, and to so many times its size, is refused."""
 
 MAX_SCHEMA_BYTES = 2**24
-MAX_SCHEMA_RATIO = 50
+MAX_SCHEMA_RATIO = 32
 """The same for the schema alone: what is parsed takes about 20 times as much memory. In files of
 skops the schema has at most 15 times the size of the whole file, which is reached by thousands of
 small trees in a compressed file."""
