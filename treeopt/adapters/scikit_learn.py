@@ -183,16 +183,19 @@ def _averaged(
 
 
 def _importances(members: Iterable[Any], n_features: int, normalize: bool) -> Array:
-    """Return the sum of the members' importances, which is theirs up to a factor.
+    """Return ``feature_importances_`` of a forest or of boosted trees, bit for bit.
 
     scikit-learn's own property first lists those of all members: one number per tree and feature,
     which is too much where a file claims millions of features.
     """
-    total = np.zeros(n_features)
+    total, count = np.zeros(n_features), 0
     for member in members:
         if member.tree_.node_count > 1:
             total += member.tree_.compute_feature_importances(normalize=normalize)
-    return total
+            count += 1
+    mean = total / max(count, 1)
+    importances: Array = mean / (np.sum(mean) if count else 1.0)
+    return importances
 
 
 def _averaged_task(model: Any, member: Any) -> Task:
