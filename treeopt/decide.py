@@ -20,6 +20,7 @@ from treeopt.arguments import (
     read_time_limit,
 )
 from treeopt.arithmetic import quiet
+from treeopt.bounds import feature_label
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
 from treeopt.frames import Columns, columns_of, frame_of, has_pandas, named, no_frame, with_labels
@@ -34,7 +35,7 @@ from treeopt.result import (
     Status,
     gap_between,
 )
-from treeopt.space import feature_label, read_space
+from treeopt.space import read_space
 from treeopt.stepdirect import stepdirect
 
 if TYPE_CHECKING:
@@ -473,7 +474,13 @@ class _Task:
         asked: Any = x[None, :]
         if (e.feature_names or self.columns) and has_pandas() and not no_frame(e):
             asked = frame_of(x, e, region, self.columns)
-        theirs = float(self.own(asked)[0])
+        try:
+            theirs = float(self.own(asked)[0])
+        except Exception as error:  # whatever the library raises
+            raise TreeoptError(
+                f"{e.source} does not accept its own answer as input: {error} Pass bounds as a "
+                "frame like the one that it was trained on."
+            ) from error
         if theirs == ours:  # infinite, perhaps
             return theirs
         allowed = 0 if e.link == IDENTITY else 2 * e.link.last_place(e.value.dtype.type(ours))

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from treeopt.bounds import read_bounds
 from treeopt.errors import InputError
-from treeopt.space import read_bounds
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array

@@ -98,9 +98,10 @@ class Ensemble:
     frame_labels : tuple of tuples or None
         LightGBM's rule for frames: the labels of the ``category`` columns, in their order, whatever
         they are called; None if there is no such rule.
-    columns_apart : bool
-        Whether the library casts each column of a frame to ``input_dtype`` by itself (XGBoost),
-        rather than all of them to one type first.
+    cast_apart : {"never", "nullable", "always"}
+        When the library casts each column of a frame to ``input_dtype`` by itself, rather than all
+        of them to one type first: always (XGBoost), or if some are nullable or Boolean (trees and
+        forests of scikit-learn).
     accepts_nan, accepts_inf : bool
         Whether the model's own ``predict`` accepts missing and infinite values.
     missing_value : float
@@ -132,7 +133,7 @@ class Ensemble:
     link: Link = IDENTITY
     categories: Mapping[int, Categories] = field(default_factory=dict)
     frame_labels: tuple[tuple[Any, ...], ...] | None = None
-    columns_apart: bool = False
+    cast_apart: str = "never"
     accepts_nan: bool = True
     accepts_inf: bool = True
     missing_value: float = np.nan

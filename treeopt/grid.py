@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treeopt.bounds import feature_label
 from treeopt.kernels import boxes
 from treeopt.result import Region
-from treeopt.space import feature_label, largest_input
+from treeopt.space import largest_input
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble

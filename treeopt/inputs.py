@@ -163,7 +163,9 @@ def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
             matrix[:, j] = numbers
         return _cast_apart(matrix, X, ensemble)
     values = np.asarray(X)
-    if values.dtype == object:  # nullable columns, or flags beside numbers
+    if values.dtype == object and all(str(kind) in ("int64", "bool") for kind in X.dtypes):
+        values = np.asarray(X.to_numpy(dtype=np.int64))
+    elif values.dtype == object:  # nullable columns, or flags beside numbers
         values = np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     return _cast_apart(values, X, ensemble)
 
@@ -173,7 +175,11 @@ def _cast_apart(matrix: Array, X: Any, ensemble: Ensemble) -> Array:
 
     float64 does not hold all whole numbers, so casting them to it first would round them twice.
     """
-    if not ensemble.columns_apart or matrix.dtype != np.float64:
+    early = any(
+        getattr(kind, "kind", "O") == "b" or hasattr(kind, "numpy_dtype") for kind in X.dtypes
+    )
+    apart = ensemble.cast_apart == "always" or (ensemble.cast_apart == "nullable" and early)
+    if not apart or matrix.dtype != np.float64:
         return matrix
     for j, kind in enumerate(X.dtypes):
         if getattr(kind, "kind", "O") in "iu" and (np.abs(matrix[:, j]) > EXACT).any():

@@ -308,10 +308,12 @@ def _tree(tree: Any, row: int, column: int | None) -> Tree:
 
 
 def _common(model: Any) -> dict[str, Any]:
+    is_bagging = hasattr(model, "estimators_features_")  # which hands arrays to its trees
     return {
         "n_features": int(model.n_features_in_),
         "feature_names": names_of(model),
         "input_dtype": np.dtype(np.float32),
+        "cast_apart": "never" if is_bagging else "nullable",
         "accepts_inf": False,
         "source": type(model).__name__,
     }

@@ -207,7 +207,7 @@ def read(
         feature_names=tuple(map(str, names)) if names else None,
         importances=normalised(importances),
         input_dtype=np.dtype(np.float32),
-        columns_apart=True,
+        cast_apart="always",
         link=chosen.link,
         categories=categories,
         missing_value=float(np.float32(wrapper.missing)),

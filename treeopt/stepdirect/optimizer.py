@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from treeopt.arguments import read_callback, read_count, read_seed, read_time_limit, read_weights
+from treeopt.bounds import Box, read_bounds
 from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError
 from treeopt.limits import Limits
 from treeopt.result import Progress, SearchResult
-from treeopt.space import Box, read_bounds
 from treeopt.stepdirect.evaluation import make_caller
 from treeopt.stepdirect.search import Search
 from treeopt.stepdirect.settings import StepDirectSettings

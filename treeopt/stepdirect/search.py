@@ -15,8 +15,8 @@ from treeopt.stepdirect.settings import StepDirectSettings
 from treeopt.stepdirect.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state
 
 if TYPE_CHECKING:
+    from treeopt.bounds import Box
     from treeopt.ensemble import Array, Ensemble
-    from treeopt.space import Box
 
 SLICE = 0.02
 """Seconds that a compiled run goes on before signals, limits and the callback are looked at."""

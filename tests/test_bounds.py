@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treeopt
 from tests.messages import says
-from treeopt.space import read_bounds
+from treeopt.bounds import read_bounds
 
 DATA = np.array([[0.0, 5, 1], [2, 5, -1], [1, 5, 4]])
 FRAME = pd.DataFrame(DATA, columns=["temp", "pH", "flow"])
