@@ -291,7 +291,17 @@ def test_filtering_loses_no_point_below_the_threshold(seed, slack):
         assert kept.least() == pytest.approx(least, abs=1e-12)
     box, changed = node.box.copy(), np.zeros(3, np.int64)
     n, fold, rest, _, _ = narrow(
-        node.value, node.boxes, node.arena, 0, node.n, node.end, box, changed, 0, slack
+        node.value,
+        node.boxes,
+        node.arena,
+        0,
+        node.n,
+        node.end,
+        box,
+        changed,
+        0,
+        slack,
+        node.leaves.stop,
     )
     if n < 0:
         assert least >= bound + slack - 1e-9
@@ -327,6 +337,7 @@ def test_the_bounds_of_both_sides_of_a_cut(seed, slack):
         changed,
         whole,
         real,
+        node.leaves.stop,
     )
     better = least < bound + finite - 1e-9
     if outcome == EMPTY:

@@ -249,3 +249,20 @@ def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: A
     splits[0, nodes] = np.array(slot)[which // SETS_PER_SLOT]
     splits[2, nodes] = which % SETS_PER_SLOT + 1
     return cuts
+
+
+def last_before(cuts: Array, dtype: np.dtype) -> Array:
+    """Return the last float64 that is not above each cut once it is cast to ``dtype``.
+
+    Halfway between a cut and the next number, the cast goes to the even one of the two.
+    """
+    if dtype == np.float64:
+        return cuts
+    with np.errstate(over="ignore"):
+        below = cuts.astype(np.float32)
+        # Not all cuts are float32: zero has two that are not.
+        below = np.where(below > cuts, np.nextafter(below, np.float32(-np.inf)), below)
+        above = np.nextafter(below, np.float32(np.inf))
+        half = below.astype(np.float64) / 2 + above.astype(np.float64) / 2
+        last = np.where(half.astype(np.float32) <= below, half, np.nextafter(half, -np.inf))
+    return np.where(np.isfinite(half), last, cuts)

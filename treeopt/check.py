@@ -11,6 +11,7 @@ from treeopt.adapters import from_model, own_prediction
 from treeopt.arithmetic import quiet
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError
+from treeopt.limits import Limits
 from treeopt.links import LINKS, Link
 from treeopt.stand_ins import staircase, with_categories
 from treeopt.stepdirect import stepdirect
@@ -156,8 +157,9 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
     """
     from treeopt.exact.solver import compile_dual, compile_once
 
-    compile_once()
-    compile_dual()
+    limits = Limits(None)
+    compile_once(limits)
+    compile_dual(limits)
     for ensemble in _stand_ins() if model is None else [from_model(model)]:
         x = np.zeros((1, ensemble.n_features))
         many = np.zeros((8, ensemble.n_features))

@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeopt.cells import SETS_PER_SLOT, Cells, build_cells
+from treeopt.cells import SETS_PER_SLOT, Cells, build_cells, last_before
 from treeopt.errors import UnsupportedModelError
 from treeopt.kernels import boxes, encode, masks, pack, walk
+from treeopt.links import IDENTITY
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
@@ -44,6 +46,17 @@ class Compiled:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
+        self._signed: dict[float, Ensemble] = {}
+
+    def prepare(self) -> None:
+        """Build what every decision needs, so that none of it is part of the search."""
+        _ = self.leaf_order, self.depth, self.position, self.cells.slot_cuts, self.last_of_cells
+        _ = self._ensemble.n_leaves
+
+    @cached_property
+    def last_of_cells(self) -> Array:
+        """The last float64 that is not above each cut once it is cast as the model casts it."""
+        return last_before(self.cells.cuts, self._ensemble.input_dtype)
 
     @cached_property
     def cells(self) -> Cells:
@@ -208,10 +221,15 @@ class Compiled:
             row_start,
             table,
         )
-        sizes = np.diff(self.leaf_start)
+        return table, self._leaf_table
+
+    @cached_property
+    def _leaf_table(self) -> Array:
+        """Leaf values ``[tree, leaf]``."""
+        e, sizes = self._ensemble, np.diff(self.leaf_start)
         values = np.zeros((e.n_trees, int(sizes.max())), e.value.dtype)
         values[np.arange(values.shape[1]) < sizes[:, None]] = self.leaf_value
-        return table, values
+        return values
 
     @cached_property
     def all_leaves(self) -> Array:
@@ -314,6 +332,33 @@ class Compiled:
         cells = self.cells
         fenced = [any(map(cells.is_fenced, cells.slots_of(j))) for j in range(cells.columns.size)]
         return [cells.zero_cells(j) if yes else (1, 0) for j, yes in enumerate(fenced)]
+
+    def signed(self, sign: float) -> Ensemble:
+        """Return the ensemble whose prediction is the margin times ``sign``.
+
+        It is kept, and shares all arrays in which there are no values.
+        """
+        e = self._ensemble
+        if sign == 1 and e.link == IDENTITY:
+            return e
+        if sign not in self._signed:
+            tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
+            value, base = sign * e.value, sign * e.base
+            signed = replace(e, value=value, base=base, tail_base=tail_base, link=IDENTITY)
+            signed.compiled._adopt(self)
+            self._signed[sign] = signed
+        return self._signed[sign]
+
+    def _adopt(self, other: Compiled) -> None:
+        """Take over arrays from an ensemble that has the same trees but for values."""
+        names = ["cells", "leaves", "leaf_start", "depth", "position", "mask_dtype", "block"]
+        if other.mask_dtype is None:
+            names.append("nodes")
+        else:
+            self.__dict__["masks"] = (other.masks[0], self._leaf_table)
+        for name in names:
+            self.__dict__[name] = getattr(other, name)
+        self.__dict__["encoder"] = (*other.encoder[:-1], self.numbers)
 
     def predict(self, X: Array, n_jobs: int = 1) -> tuple[Array, int]:
         """Return the predictions, and the first row that the library refuses (-1: none).

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,8 @@ from treeopt.result import (
     gap_between,
 )
 from treeopt.space import read_space
-from treeopt.stepdirect import stepdirect
+from treeopt.stepdirect.optimizer import search_within
+from treeopt.stepdirect.search import rows_at_once
 
 if TYPE_CHECKING:
     from treeopt.exact.solver import Solver
@@ -46,6 +48,9 @@ METHODS = ("auto", "exact", "local", "stepdirect")
 
 DEFAULT_EVALS = 2000
 """Evaluations of the methods that end by them, unless told otherwise."""
+
+MOMENT = 0.02
+"""Seconds for what is still to be done when a limit is reached before the search has begun."""
 
 N_STARTS = 30
 """The local search begins at so many rows of the data, the best of them first, or at random points
@@ -196,6 +201,7 @@ def _decide(
     sense: float,
 ) -> Decision:
     from treeopt.exact.certificate import check_sums
+    from treeopt.exact.solver import compile_once
     from treeopt.grid import Grid
 
     if method not in METHODS:
@@ -214,16 +220,20 @@ def _decide(
     check_sums(ensemble)
     columns = columns_of(ensemble, bounds)
     ensemble = with_labels(ensemble, columns)
-    space = read_space(ensemble, bounds, fixed, integer, categories, columns)
-    grid = Grid(ensemble, space)
-    task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), wanted_gap, most)
-    task.columns = columns
-    if grid.nothing:
-        return task.infeasible()
-    if method == "stepdirect":
-        return task.by_stepdirect(seed)
-    starts = _starts(grid, task.sign, start, seed)
-    return task.by_boxes(starts, seed, method, n_threads)
+    ensemble.compiled.prepare()
+    # Here the model is converted. From now on time counts, and Ctrl-C loses nothing.
+    with limits:
+        space = read_space(ensemble, bounds, fixed, integer, categories, columns)
+        grid = Grid(ensemble, space, limits)
+        task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), wanted_gap, most)
+        task.columns = columns
+        if grid.nothing:
+            return task.infeasible()
+        if method == "stepdirect":
+            return task.by_stepdirect(seed)
+        compile_once(limits)
+        starts = _starts(grid, task.sign, start, seed)
+        return task.by_boxes(starts, seed, method, n_threads)
 
 
 @dataclass
@@ -255,34 +265,38 @@ class _Task:
     def by_boxes(self, starts: Array, seed: int, method: str, n_jobs: int) -> Decision:
         """Search and prove on the boxes of the leaves."""
         from treeopt.exact.reduction import reduced
-        from treeopt.exact.solver import Solver, compile_once
+        from treeopt.exact.solver import Solver, has_long_steps
 
-        compile_once()
         status, message = Status.OPTIMAL, "the optimum is proven"
         solver = None
-        with self.limits:
-            try:
-                self.grid, starts = reduced(self.grid, self.sign, starts, self.limits)
-                solver = Solver(self.grid, self.sign, starts, seed, self.limits)
-                check = partial(self.look_at, solver, method)
-                if method == "local":
-                    solver.improve(self.most, check)
-                    raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
-                solver.prove(self.most, check, n_jobs, with_local=method == "auto")
-            except Stopped as stop:
-                status, message = stop.status, stop.message
-            except KeyboardInterrupt:
-                status, message = Status.STOPPED, "interrupted from the keyboard"
+        self.limits.watched = has_long_steps(self.grid)
+        try:
+            if self.limits.interrupted or self.limits.watched:
+                self.limits.check()
+            self.grid, starts = reduced(self.grid, self.sign, starts, self.limits)
+            solver = Solver(self.grid, self.sign, starts, seed, self.limits)
+            check = partial(self.look_at, solver, method)
+            if method == "local":
+                solver.improve(self.most, check)
+                raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
+            solver.prove(self.most, check, n_jobs, with_local=method == "auto")
+        except Stopped as stop:
+            status, message = stop.status, stop.message
+        except KeyboardInterrupt:
+            if self.limits.insisted:
+                raise
+            status, message = Status.STOPPED, "interrupted from the keyboard"
+        except MemoryError:
+            status, message = Status.STOPPED, "memory ran out"
             if solver is not None:
-                fun, bound = self.standing(solver, final=True)
-        no_bound = np.nan if method == "local" else -self.sense * np.inf
+                solver.release()
         if solver is None:
-            message += " before the search began"
-            best = starts[int(np.argmin(self.sign * self.grid.sum_at(starts)))]
-            self.note(self.value_of(self.margin_at(best)), no_bound, 0)
-            return self.decision(best, status, message, no_bound)
+            return self.before_the_search(starts, status, message, method)
+        if np.isinf(solver.value):
+            solver.best = self.best_start(starts)
+        fun, bound = self.standing(solver, final=True)
         if method == "local":
-            bound = no_bound
+            bound = np.nan
         rounding = self.rounding(solver)
         if solver.proven:
             status, message = Status.OPTIMAL, "the optimum is proven"
@@ -296,6 +310,34 @@ class _Task:
         counts = solver.evaluations, solver.nodes
         self.note(fun, bound, solver.evaluations)
         return self.decision(solver.best, status, message, bound, rounding, *counts)
+
+    def before_the_search(
+        self, starts: Array, status: Status, message: str, method: str
+    ) -> Decision:
+        """Return the best start; the bound is that of every tree at its best."""
+        from treeopt.exact.certificate import Certificate
+
+        best, bound = self.best_start(starts), np.nan
+        margin = self.margin_at(best)
+        if method != "local":
+            certificate = Certificate(self.ensemble, None, self.sign)
+            least = min(certificate.margin_of(certificate.least), self.sign * float(margin))
+            bound = certificate.prediction_of(least)
+        self.note(self.value_of(margin), bound, 0)
+        return self.decision(best, status, message + " before the search began", bound)
+
+    def best_start(self, starts: Array) -> Array:
+        """Return the best of the points at which the search was to begin.
+
+        Those that cannot be looked at within a moment are left out.
+        """
+        begin, found = perf_counter(), []
+        for point in starts:
+            found.append(self.sign * float(self.grid.sum_at(point[None, :])[0]))
+            if perf_counter() - begin > MOMENT:
+                break
+        best: Array = starts[int(np.argmin(found))]
+        return best
 
     def look_at(self, solver: Solver, method: str) -> None:
         """Report how a run stands, and end it if a limit is reached."""
@@ -318,10 +360,9 @@ class _Task:
             raise InputError(
                 f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."
             )
-        tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
-        signed = replace(
-            e, value=sign * e.value, base=sign * e.base, tail_base=tail_base, link=IDENTITY
-        )
+        with self.limits.pause():  # the conversion of the model
+            signed = e.compiled.signed(sign)
+            at_once = rows_at_once(signed)
         fun: Any = signed
         if snap.needed:
             fun = partial(_snapped, signed, snap)
@@ -330,17 +371,20 @@ class _Task:
             places = self.grid.places_of(snap(now.x[None, :]))[0]
             self.report(places, self.value_of(sign * now.fun), np.nan, now.nfev, 0, now.time)
 
-        result = stepdirect(
+        result = search_within(
+            self.limits,
             fun,
             np.column_stack([snap.lower, snap.upper]),
             max_evals=self.most,
+            settings=None,
             weights=e.importances,
             rng=seed,
             callback=None if self.callback is None and not self.bar.shown else tell,
             vectorized=snap.needed,
-            time_limit=self.limits.seconds,
+            workers=1,
+            at_once=at_once,
         )
-        self.limits.end = self.limits.begin + result.time
+        self.limits.finish()
         self.history = [
             (row["time"], row["nfev"], self.value_of(sign * row["fun"]), np.nan)
             for row in result.history
@@ -418,6 +462,7 @@ class _Task:
         nodes: int = 0,
     ) -> Decision:
         """Return the result; the value is the model's own."""
+        self.limits.finish()
         self.bar.close()
         x, fun = None, np.nan
         nowhere = np.full(self.ensemble.n_features, np.nan)

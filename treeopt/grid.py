@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeopt.bounds import feature_label
+from treeopt.cells import last_before
 from treeopt.kernels import boxes
 from treeopt.result import Region
 from treeopt.space import largest_input
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array, Ensemble
+    from treeopt.limits import Limits
     from treeopt.space import Space
 
 
@@ -45,15 +47,15 @@ class Grid:
         Why there is no admissible point at all, or nothing.
     """
 
-    def __init__(self, ensemble: Ensemble, space: Space) -> None:
-        self.ensemble, self.space = ensemble, space
+    def __init__(self, ensemble: Ensemble, space: Space, limits: Limits | None = None) -> None:
+        self.ensemble, self.space, self._limits = ensemble, space, limits
         # What the model's precision cannot hold is out of reach.
         self.largest = largest_input(ensemble.input_dtype)
         self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -self.largest))
         self.upper = np.where(space.fixed, space.upper, np.minimum(space.upper, self.largest))
         self.gap = self._preimage(ensemble.missing_value)
         self._cast_ends = self._cast(np.stack([self.lower, self.upper]))
-        self._last = last_before(ensemble.compiled.cells.cuts, ensemble.input_dtype)
+        self._last = ensemble.compiled.last_of_cells
         self.cells: list[Array] = []
         self.ordered: list[bool] = []
         self.nothing = space.nothing
@@ -118,7 +120,8 @@ class Grid:
     def _neighbours(self, j: int, places: Array) -> Array:
         """Return unordered places so that those which splits treat alike stand together.
 
-        Each is followed by the nearest of the rest, counted in splits that part the two.
+        Each is followed by the nearest of the rest, counted in splits that part the two. If the
+        time is over, the rest stays as it is: any order will do.
         """
         cells = self.ensemble.compiled.cells
         if not cells.has_sets[j] or places.size > MOST_SORTED:
@@ -128,6 +131,9 @@ class Grid:
         rest = np.arange(1, places.size)
         order = [0]
         while rest.size:
+            if self._limits is not None and self._limits.is_over():
+                order.extend(rest.tolist())
+                break
             apart = (bits[rest] != bits[order[-1]]).sum(axis=1)
             nearest = int(np.argmin(apart))
             order.append(int(rest[nearest]))
@@ -335,20 +341,3 @@ class Grid:
         if whole:
             middle = float(np.floor(middle))
         return float(min(max(middle, low), high))
-
-
-def last_before(cuts: Array, dtype: np.dtype) -> Array:
-    """Return the last float64 that is not above each cut once it is cast to ``dtype``.
-
-    Halfway between a cut and the next number, the cast goes to the even one of the two.
-    """
-    if dtype == np.float64:
-        return cuts
-    with np.errstate(over="ignore"):
-        below = cuts.astype(np.float32)
-        # Not all cuts are float32: zero has two that are not.
-        below = np.where(below > cuts, np.nextafter(below, np.float32(-np.inf)), below)
-        above = np.nextafter(below, np.float32(np.inf))
-        half = below.astype(np.float64) / 2 + above.astype(np.float64) / 2
-        last = np.where(half.astype(np.float32) <= below, half, np.nextafter(half, -np.inf))
-    return np.where(np.isfinite(half), last, cuts)

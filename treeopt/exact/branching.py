@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 
 # The places of what `examine` reports as whole numbers and as numbers.
 FEATURE, CUT, NARROWED, WORK = range(4)
@@ -38,6 +38,7 @@ def examine(
     changed: Any,
     whole: Any,
     real: Any,
+    halt: Any,
 ) -> Any:
     """Look at all cuts of a node.
 
@@ -46,8 +47,8 @@ def examine(
     best cut; or that no cut is needed, because the best boxes of all trees have a point in common.
 
     ``loss`` has two rows of one number per place; what is in there on entry does not matter.
-    Returns SOLVED (``box`` is what they have in common), BRANCH, NARROW, or EMPTY if no such point
-    is left.
+    ``halt`` is the flag that ends it. Returns SOLVED (``box`` is what they have in common), BRANCH,
+    NARROW, or EMPTY if no such point is left.
     """
     p = box.size // 2
     touched = np.zeros(p, np.int64)
@@ -85,6 +86,8 @@ def examine(
             lost = table_value[row] - best
             if lost >= slack:
                 break
+            if is_set(halt):
+                return EMPTY
             a = 0
             work += n_active
             while a < n_active:

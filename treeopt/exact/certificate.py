@@ -13,7 +13,7 @@ up closer than that is a *tie*, and is judged by the model's own sum of least va
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -106,15 +106,33 @@ def search_rounding(ensemble: Ensemble, ends: tuple[Array, Array]) -> float:
     return float(n_additions * largest * 2.0**-53)
 
 
-class Certificate:
-    """Turns true sums, as the search has them, into bounds on predictions."""
+def ends_of(ensemble: Ensemble, sign: float) -> tuple[Array, Array]:
+    """Return the leaves with the best and the worst value of each tree, reachable or not."""
+    order, start = ensemble.compiled.leaf_order, ensemble.compiled.leaf_start
+    least, largest = order[start[:-1]], order[start[1:] - 1]
+    return (least, largest) if sign > 0 else (largest, least)
 
-    def __init__(self, ensemble: Ensemble, leaves: Leaves, sign: float) -> None:
+
+class Certificate:
+    """Turns true sums, as the search has them, into bounds on predictions.
+
+    If boxes are not listed yet, all leaves count.
+    """
+
+    def __init__(self, ensemble: Ensemble, leaves: Leaves | None, sign: float) -> None:
         self.ensemble, self.leaves, self.sign = ensemble, leaves, sign
-        self.noise = search_rounding(ensemble, leaves.ends)
-        self.sums = partial_sums(ensemble, leaves.ends)
+        self.ends = ends_of(ensemble, sign) if leaves is None else leaves.ends
+        self.noise = search_rounding(ensemble, self.ends)
+        self.sums = partial_sums(ensemble, self.ends)
         self.plain = self.margin = model_rounding(self.sums)
         self.extra = self.noise  # what ties of the search may be better by
+
+    @property
+    def least(self) -> float:
+        """The sum if every tree is at its best, with the sign of the search."""
+        e = self.ensemble
+        values = e.compiled.leaf_value[self.ends[0]].astype(np.float64)
+        return float(self.sign * (e.base + e.tail_base) + (self.sign * values).sum())
 
     def tighten(self, least: float, value: float) -> None:
         """Use that no sum is below ``least``, and that the best point's is ``value``.
@@ -147,7 +165,8 @@ class Certificate:
 
     def margin_of_box(self, box: Array) -> float:
         """Return the model's own sum of each tree's least value over a box of places."""
-        leaves = self.leaves
+        # Bounds are wanted, and must be right, when the search has to end.
+        leaves = cast("Leaves", self.leaves)._replace(stop=np.zeros(1, np.int64))
         cut = np.empty(box.size // 2, np.int64)
         first = np.empty(leaves.start.size - 1, np.int64)
         if not first_meets(leaves, box, cut, cut_features(leaves, box, cut), first):

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -54,6 +54,7 @@ class Part(NamedTuple):
     segment_start, first, end : the segments of each pair, and their places within the feature
     lam : the price of each segment
     limit_start, box, from_, to : the limits of each pair: the box, its first and last segment
+    stop : not 0 if the search has to end, see `leaves`
     """
 
     place_start: Array
@@ -70,6 +71,7 @@ class Part(NamedTuple):
     box: Array
     from_: Array
     to: Array
+    stop: Array = np.zeros(1, np.int64)
 
 
 @kernel
@@ -83,6 +85,8 @@ def whole_part(leaves: Any, step: Any) -> Any:
     segment = np.zeros(widest + 1, np.int64)
     room = 0
     for j in range(p):
+        if is_set(leaves.stop):
+            break
         size = leaves.place_start[j + 1] - leaves.place_start[j]
         for i in range(leaves.value.size):
             if leaves.low[j, i] > 0 or leaves.high[j, i] < size - 1:
@@ -99,6 +103,8 @@ def whole_part(leaves: Any, step: Any) -> Any:
     n_pairs, n_segments, n_limits, stamp = 0, 0, 0, 0
     for t in range(n_trees):
         for j in range(p):
+            if is_set(leaves.stop):
+                break
             size = leaves.place_start[j + 1] - leaves.place_start[j]
             stamp += 1
             any_cut = False
@@ -146,6 +152,7 @@ def whole_part(leaves: Any, step: Any) -> Any:
         box,
         from_,
         to,
+        leaves.stop,
     )
 
 
@@ -166,6 +173,8 @@ def shrink(part: Any, keep: Any) -> Any:
     some = np.zeros(n_segments, np.bool_)
     up_to = np.zeros(n_segments + 1, np.int32)
     for q in range(n_pairs):
+        if is_set(part.stop):
+            return LARGE, part
         origin = part.place_start[part.pair_feature[q]]
         for s in range(part.segment_start[q], part.segment_start[q + 1]):
             some[s] = kept[origin + end[s]] > kept[origin + first[s]]
@@ -186,7 +195,7 @@ def shrink(part: Any, keep: Any) -> Any:
             if alive[i]:
                 count += 1
                 last = i
-        if count == 0:
+        if count == 0 or is_set(part.stop):
             settled = LARGE
             break
         if count == 1:
@@ -232,6 +241,8 @@ def shrink(part: Any, keep: Any) -> Any:
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
                 if new_box[part.box[i]] < 0:
                     continue
+                if is_set(part.stop):
+                    return LARGE, part
                 b, e = part.from_[i], part.to[i]
                 while not some[b]:
                     b += 1
@@ -315,6 +326,7 @@ def shrink(part: Any, keep: Any) -> Any:
         box[:n_l].copy(),
         from_[:n_l].copy(),
         to[:n_l].copy(),
+        part.stop,
     )
 
 
@@ -387,6 +399,8 @@ def set_prices(
         for s in range(a, z):
             marginal[s] = LARGE
         for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            if is_set(part.stop):
+                return LARGE
             rest[i] = worth[box[i]] - least_of(lam, part.from_[i], part.to[i] + 1)
             worth[box[i]] = LARGE
             for s in range(part.from_[i], part.to[i] + 1):
@@ -443,6 +457,8 @@ def set_prices(
         for i in range(part.tree_start[t], part.tree_start[t + 1]):
             worth[i] += change
         for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            if is_set(part.stop):
+                return LARGE
             worth[box[i]] = rest[i] + least_of(lam, part.from_[i], part.to[i] + 1)
     least = LARGE
     total = 0.0
@@ -515,9 +531,13 @@ def ascend(part: Any, begin: Any, end: Any, most: Any, cut: Any, step: Any, keep
             pairs[filled[j]] = q
             filled[j] += 1
             lowest = least_of(part.lam, part.segment_start[q], part.segment_start[q + 1])
+            if is_set(part.stop):
+                return -LARGE, begin
             for i in range(a, z):
                 worth[i] += lowest
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                if is_set(part.stop):
+                    return -LARGE, begin
                 worth[part.box[i]] += least_of(part.lam, part.from_[i], part.to[i] + 1) - lowest
         best_box[t] = least_of(worth, a, z)
         bound += best_box[t]
@@ -562,6 +582,8 @@ def ascend(part: Any, begin: Any, end: Any, most: Any, cut: Any, step: Any, keep
             table,
             size,
         )
+        if is_set(part.stop):
+            return -LARGE, begin
         for q in own:
             t = tree_of[q]
             bound -= best_box[t]
@@ -609,6 +631,8 @@ def choose_cut(part: Any, least_gain: Any, cut: Any, keep: Any) -> Any:
         lowest = part.value[best]
         bound += lowest
         for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            if is_set(part.stop):
+                return -1, -1
             matters = False
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
                 matters = matters or part.box[i] == best
@@ -619,6 +643,8 @@ def choose_cut(part: Any, least_gain: Any, cut: Any, keep: Any) -> Any:
             for s in range(n):
                 least[s] = LARGE
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                if is_set(part.stop):
+                    return -1, -1
                 is_limited[part.box[i]] = True
                 for s in range(part.from_[i] - a, part.to[i] - a + 1):
                     least[s] = min(least[s], part.value[part.box[i]])

@@ -126,6 +126,11 @@ class DualSearch:
         return bool(self.heap or self.deep)
 
     @property
+    def _is_stopped(self) -> bool:
+        """Whether compiled code may have been told to end, so that its results are of no use."""
+        return bool(self.leaves.stop[0])
+
+    @property
     def bound(self) -> float:
         """The least bound of all that is open."""
         bounds = [node.bound for node in self.deep]
@@ -175,6 +180,8 @@ class DualSearch:
         work = 0
         for sweeps in (SWEEPS, 1, 1):
             gained, part = shrink(part, keep)
+            if self._is_stopped:
+                return None
             settled += gained
             if gained >= LARGE:
                 return Outcome(None, work)
@@ -187,6 +194,8 @@ class DualSearch:
                 if self.is_over():
                     return None
                 bound, at = ascend(part, at, end, SLICE, cut - settled, self.step, keep)
+                if self._is_stopped:
+                    return None
             bound += settled
             work += LIMIT_WORK * (sweeps + 2) * (part.box.size + part.value.size)
             if bound >= cut:
@@ -196,6 +205,8 @@ class DualSearch:
         to_gain = cut - bound if bound > -LARGE / 2 else 1.0
         least_gain = LEAST_GAIN * to_gain / part.tree_start.size
         feature, at = choose_cut(part, least_gain, cut - settled, keep)
+        if self._is_stopped:
+            return None
         return Outcome(Node(bound, settled, part, keep, feature, at), work)
 
     def _next(self) -> Node:

@@ -4,6 +4,10 @@ Only what the space leaves reachable is listed. A leaf that is a range of places
 is one box; where a feature's places have no order (categories, zero or a missing value among
 numbers), a leaf may be several runs of them, and becomes one box for each. So all that follows
 knows only boxes of whole numbers. In each tree they are sorted by value, the best first.
+
+Kernels that may run for long look at a flag, ``stop``. Once it is set they return as soon as they
+can, and neither what they return nor what they were working on is of any use: whoever calls them
+looks at the flag first. It is never taken back.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 from treeopt.kernels.pack import goes_right, key_of
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ class Leaves(NamedTuple):
         Where the places of each free feature begin, if all are numbered through.
     constant : float
         The start of the sum.
+    stop : int64 array
+        One number: not 0 if the search has to end.
     """
 
     value: Array
@@ -45,6 +51,7 @@ class Leaves(NamedTuple):
     start: Array
     place_start: Array
     constant: float
+    stop: Array = np.zeros(1, np.int64)
 
     @property
     def ends(self) -> tuple[Array, Array]:
@@ -85,6 +92,7 @@ def restrict(
     total: Any,
     most: Any,
     too_many: Any,
+    stop: Any,
 ) -> Any:
     """List the boxes that the grid leaves of trees; return the next tree and the number of boxes.
 
@@ -126,6 +134,7 @@ def restrict(
             n_loose += 1
     # Boxes in the order in which they are met, and where those of each leaf begin.
     met = np.empty((room, 2 * p), np.int32)
+    source = np.empty(room, np.int64)
     from_ = np.empty(leaf_value.size, np.int64)
     count = np.empty(leaf_value.size, np.int32)
     n_trees = tree_start.size - 1
@@ -143,6 +152,8 @@ def restrict(
         stack[0, 0] = tree_start[t]
         stack[0, 1] = 0
         while top >= 0:
+            if is_set(stop):
+                return t, total
             i = stack[top, 0]
             d = stack[top, 1]
             top -= 1
@@ -225,15 +236,23 @@ def restrict(
         start[t] = total
         if n <= room and total + n <= room:
             size = leaf_start[t + 1] - leaf_start[t]
+            n = 0
             for r in range(size):
                 at = order[leaf_start[t] + (r if sign > 0 else size - 1 - r)]
                 for s in range(from_[at], from_[at] + count[at]):
-                    value[total] = sign * leaf_value[at]
-                    leaf[total] = at
-                    for k in range(p):
-                        low[k, total] = met[s, k]
-                        high[k, total] = met[s, p + k]
-                    total += 1
+                    value[total + n] = sign * leaf_value[at]
+                    leaf[total + n] = at
+                    source[n] = s
+                    n += 1
+            # A few boxes at a time, so that they stay in the cache.
+            for next_ in range(0, n, 64):
+                for k in range(p):
+                    if is_set(stop):
+                        return t, total
+                    for r in range(next_, min(next_ + 64, n)):
+                        low[k, total + r] = met[source[r], k]
+                        high[k, total + r] = met[source[r], p + k]
+            total += n
         else:
             total += n
         t += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 
 
 @kernel
@@ -50,6 +50,8 @@ def gather(
                 break
             if i > first[t] and not meets(leaves, i, box, cut, n_cut):
                 continue
+            if is_set(leaves.stop):
+                return np.int64(-1), np.int64(0)
             table_value[rows] = leaves.value[i]
             for k in range(p):
                 table_box[rows, k] = leaves.low[k, i]
@@ -83,7 +85,7 @@ def first_meets(leaves: Any, box: Any, cut: Any, n_cut: Any, first: Any) -> Any:
         i = leaves.start[t]
         while i < leaves.start[t + 1] and not meets(leaves, i, box, cut, n_cut):
             i += 1
-        if i == leaves.start[t + 1]:
+        if i == leaves.start[t + 1] or is_set(leaves.stop):
             return False
         first[t] = i
     return True
@@ -112,6 +114,7 @@ def narrow(
     changed: Any,
     n_changed: Any,
     slack: Any,
+    halt: Any,
 ) -> Any:
     """Keep the boxes that meet ``box`` and are less than ``slack`` worse than their tree's best.
 
@@ -120,7 +123,7 @@ def narrow(
     ``target``, which may be the same place; where it is not, they begin after the positions.
 
     Returns the number of trees (-1: one has no box left), what was folded, the bound without it,
-    the end of the lists, and the number of features changed.
+    the end of the lists, and the number of features changed. ``halt`` is the flag that ends it.
     """
     p = box.size // 2
     end = target + n_trees + 1
@@ -148,7 +151,7 @@ def narrow(
                     limit = value + slack
                 arena[end] = row
                 end += 1
-        if end == begin:
+        if end == begin or is_set(halt):
             return np.int64(-1), fold, bound, end, np.int64(0)
         best = arena[begin]
         if end == begin + 1:

@@ -8,11 +8,13 @@ through the point. The best move along any of them is made until there is none: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.exact.leaves import copy
+from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -45,6 +47,8 @@ class Walk(NamedTuple):
     change: Array  # room for the function along all lines
     near: Array  # room for the boxes of a tree
     counter: Array
+    seen: Array  # the best point that was looked at,
+    least: Array  # and the sum there
 
 
 def new_walk(leaves: Leaves) -> Walk:
@@ -56,6 +60,8 @@ def new_walk(leaves: Leaves) -> Walk:
         change=np.zeros(int(leaves.place_start[-1]) + p),
         near=np.empty(n, np.int32),
         counter=np.zeros(2, np.int64),
+        seen=np.zeros(p, np.int32),
+        least=np.full(1, np.inf),
     )
 
 
@@ -78,6 +84,8 @@ def go_to(leaves: Any, walk: Any, point: Any) -> None:
     """Move to a point."""
     for k in range(point.size):
         if walk.at[k] != point[k]:
+            if is_set(leaves.stop):
+                return
             move(leaves, walk, k, point[k])
 
 
@@ -92,6 +100,8 @@ def look(leaves: Any, walk: Any, best: Any) -> Any:
     touched = np.zeros(p, np.bool_)
     total = leaves.constant
     for t in range(leaves.start.size - 1):
+        if is_set(leaves.stop):
+            return total, 0.0
         here = 0.0
         n = 0
         for i in range(leaves.start[t], leaves.start[t + 1]):
@@ -128,6 +138,9 @@ def look(leaves: Any, walk: Any, best: Any) -> Any:
                 best[LAST] = c
         change[first + size] = 0.0
     walk.counter[PASSES] += 1
+    if total < walk.least[0]:
+        walk.least[0] = total
+        copy(walk.at, walk.seen)
     return total, least
 
 
@@ -153,6 +166,15 @@ def descend(leaves: Any, walk: Any, noise: Any, most: Any) -> Any:
     return total
 
 
+Call = Callable[..., Any]
+"""``call(function, *arguments)`` calls a function that may take long."""
+
+
+def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function as usual."""
+    return function(*arguments)
+
+
 class LocalSearch:
     """Descents from many points: given ones, then children and neighbours of the best found.
 
@@ -171,8 +193,10 @@ class LocalSearch:
         Number of them since the best was found.
     """
 
-    def __init__(self, leaves: Leaves, starts: Array, noise: float, seed: int) -> None:
-        self.leaves, self.noise = leaves, noise
+    def __init__(
+        self, leaves: Leaves, starts: Array, noise: float, seed: int, call: Call = _at_once
+    ) -> None:
+        self.leaves, self.noise, self.call = leaves, noise, call
         self.walk = new_walk(leaves)
         self.starts = list(starts)
         self.rng = np.random.default_rng(seed)
@@ -208,8 +232,13 @@ class LocalSearch:
 
     def descend_from(self, point: Array, most: int) -> None:
         """Descend from a point, and keep where it leads if that is good."""
-        go_to(self.leaves, self.walk, point)
-        value = float(descend(self.leaves, self.walk, self.noise, most))
+        value = float(self.call(self._descent, point, most))
+        if self.leaves.stop[0]:
+            # It was not finished: what counts is the best point on the way.
+            value = float(self.walk.least[0])
+            if value < self.value:
+                self.best, self.value = self.walk.seen.copy(), value
+            return
         self.descents += 1
         self.in_vain += 1
         if value < self.value:
@@ -222,3 +251,8 @@ class LocalSearch:
         elif value < max(self.values):
             worst = int(np.argmax(self.values))
             self.elite[worst], self.values[worst] = self.walk.at.copy(), value
+
+    def _descent(self, point: Array, most: int) -> float:
+        """Go to a point and down from there; return the sum at the end."""
+        go_to(self.leaves, self.walk, point)
+        return float(descend(self.leaves, self.walk, self.noise, most))

@@ -8,7 +8,7 @@ in seconds: the result does not depend on the speed of the machine unless a limi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import get_ident
 from time import perf_counter
@@ -22,7 +22,7 @@ from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.leaves import Leaves, restrict
 from treeopt.exact.local_search import LocalSearch
 from treeopt.exact.tree_search import TreeSearch
-from treeopt.limits import Limits
+from treeopt.limits import LOOK_EVERY, Limits
 from treeopt.stand_ins import staircase
 
 if TYPE_CHECKING:
@@ -54,8 +54,11 @@ RACE = 1000 * MS
 SLICE_BOXES = 50_000
 """After so many boxes are listed, the limits get a look."""
 
-LOOK_EVERY = 0.02
-"""Seconds between two looks in the midst of long steps."""
+LONG_STEPS = 4_000_000
+"""Numbers that the longest step without a look may read, or a thread does the steps."""
+
+COPIED_AT_ONCE = 1_000_000
+"""Numbers that are copied between two looks at the limits."""
 
 MAX_BOXES = 20_000_000
 """More boxes than this are refused: sets of categories along several features multiply."""
@@ -73,8 +76,8 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
     for j in grid.free:
         if grid.ordered[j]:
             n = int(cells.n_cells[j])
-            counts = np.searchsorted(grid.cells[j], np.arange(n), side="right")
-            below[below_start[j] : below_start[j] + n] = counts
+            below[below_start[j] : below_start[j] + n] = _up_to_each(grid.cells[j], n)
+            limits.check_long()
     place_cell = [grid.cells[j] for j in grid.free]
     arguments = (
         ensemble.left,
@@ -109,9 +112,10 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
         t = n = 0
         boxes = (value, low, high, leaf, start)
         while t < ensemble.n_trees:
-            if t > 0:
+            if t > 0 or limits.watched:
                 limits.check()
-            t, n = restrict(*arguments, *boxes, t, n, n + SLICE_BOXES, MAX_BOXES)
+            most = (n + SLICE_BOXES, MAX_BOXES)
+            t, n = limits.call(restrict, *arguments, *boxes, t, n, *most, limits.flag)
             if n > MAX_BOXES:
                 raise InputError(
                     f"categories leave so many combinations that the leaves of {ensemble.source} "
@@ -121,9 +125,44 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
         if n <= room:
             break
         room = n
+    limits.check_long()
     constant = sign * (ensemble.base + ensemble.tail_base)
-    low, high = np.ascontiguousarray(low[:, :n]), np.ascontiguousarray(high[:, :n])
-    return Leaves(value[:n], low, high, leaf[:n], start, grid.place_start, constant)
+    low, high = _first_columns(low, n, limits), _first_columns(high, n, limits)
+    rest = (start, grid.place_start, constant, limits.flag)
+    return Leaves(value[:n], low, high, leaf[:n], *rest)
+
+
+def _up_to_each(cells: Array, n: int) -> Array:
+    """Return how many of some ascending cells are not above each of ``n`` numbers."""
+    numbers = np.arange(n)
+    if cells[-1] - cells[0] == cells.size - 1:
+        counts: Array = np.clip(numbers - cells[0] + 1, 0, cells.size)
+        return counts
+    return np.searchsorted(cells, numbers, side="right")
+
+
+def _first_columns(table: Array, n: int, limits: Limits) -> Array:
+    """Return the first columns of a table, side by side in memory."""
+    if n == table.shape[1] or table.shape[0] * n <= COPIED_AT_ONCE:
+        return np.ascontiguousarray(table[:, :n])
+    copied = np.empty((table.shape[0], n), table.dtype)
+    for k, row in enumerate(table):
+        limits.check_long()
+        copied[k] = row[:n]
+    return copied
+
+
+def has_long_steps(grid: Grid) -> bool:
+    """Tell whether single steps of the search may take longer than a look at the limits can wait.
+
+    They read all boxes along all features, or all places for each tree or, where these have no
+    order, for each leaf.
+    """
+    e, p = grid.ensemble, grid.free.size
+    places = int(grid.place_start[-1])
+    in_order = all(grid.ordered[j] for j in grid.free)
+    lines = e.n_trees if in_order else e.n_leaves
+    return bool(e.n_leaves * (p + 4) + lines * places > LONG_STEPS)
 
 
 class Solver:
@@ -142,9 +181,10 @@ class Solver:
     def __init__(self, grid: Grid, sign: float, starts: Array, seed: int, limits: Limits) -> None:
         self.grid, self.limits = grid, limits
         self.leaves = list_leaves(grid, sign, limits)
+        limits.check_long()
         self.certificate = Certificate(grid.ensemble, self.leaves, sign)
         self.noise = self.certificate.noise
-        self.local = LocalSearch(self.leaves, starts, self.noise, seed)
+        self.local = LocalSearch(self.leaves, starts, self.noise, seed, limits.call)
         self.best, self.value = self.local.best, np.inf
         self.proofs: list[TreeSearch | DualSearch] = []
         self.dropped_nodes = 0
@@ -164,50 +204,63 @@ class Solver:
 
     def improve(self, most: int, check: Callable[[], None]) -> None:
         """Search until ``check`` raises an exception, or there is nothing to choose."""
+        watch = Watch(check, self.limits)
         while True:
             self.local.step(most)
             self._take(self.local.best, self.local.value)
-            check()
+            watch.check()
             if not self.best.size:
                 return
 
     def prove(self, most: int, check: Callable[[], None], n_jobs: int, with_local: bool) -> None:
         """Prove the optimum, unless ``check`` raises an exception first."""
+        watch = Watch(check, self.limits)
         self.local.step(most)
         while with_local and self.best.size and self.local.starts:
-            if self.local.work >= START_WORK or self.local.passes >= most:
+            enough = self.local.work >= START_WORK or self.local.passes >= most
+            if enough or self.limits.flag[0]:
                 break
             self.local.step(most)
         self._take(self.local.best, self.local.value)
-        watch = Watch(check, self.limits)
+        watch.end_if_told()
         self.certificate.tighten(-np.inf, self.value)
         margin = 2 * self.certificate.margin + 4 * self.noise
         self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs)]
         work, joined = FIRST_WORK, False
-        with Threads(n_jobs, watch.is_over) as threads:
+        with Threads(n_jobs, self.limits) as threads:
             while not self.proven:
                 if self.proofs[0].spent > DUAL_AFTER and not joined:
                     joined = True
-                    with self.limits.pause():
-                        compile_dual()
+                    compile_dual(self.limits)
+                    if self.limits.interrupted:
+                        self.limits.check()
                     setting = (self.noise, margin, n_jobs, watch.is_over)
-                    self.proofs.append(DualSearch(self.leaves, *setting))
-                self._turn(work, most, with_local, threads)
+                    dual = self.limits.call(DualSearch, self.leaves, *setting)
+                    watch.end_if_told()
+                    self.proofs.append(dual)
+                self._turn(work, most, with_local, threads, watch)
                 watch.check()
                 work = min(2 * work, MOST_WORK)
 
-    def _turn(self, work: int, most: int, with_local: bool, threads: Threads) -> None:
-        """Let all go on for a while, and take over what they find."""
+    def _turn(self, work: int, most: int, with_local: bool, threads: Threads, watch: Watch) -> None:
+        """Let all go on for a while, and take over what they find.
+
+        If they were told to end in the midst of it, their bounds are of no use.
+        """
         for proof in self.proofs:
+            if proof is not self.proofs[0] and self.limits.is_over():
+                break
             for point in proof.advance(work, self.best, self.value, threads.run):
                 total = float(self.grid.sum_at(point[None, :])[0])
                 self._take(point, self.certificate.sign * total)
-                if self.local.passes < most:
+                if self.local.passes < most and not self.limits.flag[0]:
                     self.local.descend_from(point, most)
             self._take(self.local.best, self.local.value)
-        if with_local:
+            watch.end_if_told()
+        if with_local and not self.limits.is_over():
             self._search_for_a_while(most)
             self._take(self.local.best, self.local.value)
+            watch.end_if_told()
         for proof in self.proofs:
             ties = [bound for bound, _ in proof.ties]
             self.least = max(self.least, min([proof.bound, proof.tie_bound, self.value, *ties]))
@@ -217,6 +270,10 @@ class Solver:
             self.proven = True
         elif len(self.proofs) > 1 and sum(proof.spent for proof in self.proofs) > RACE:
             self._drop_all_but(max(self.proofs, key=lambda proof: proof.bound))
+
+    def release(self) -> None:
+        """Give memory back: the proofs go on no more. What is known stays."""
+        self.dropped_nodes, self.proofs = self.nodes, []
 
     def _drop_all_but(self, proof: TreeSearch | DualSearch) -> None:
         """Go on with one proof alone."""
@@ -232,6 +289,8 @@ class Solver:
         stop = min(share * spent, local.work + MOST_WORK)
         while self.best.size and local.work < stop and local.passes < most:
             local.step(most)
+            if self.limits.is_over():
+                return
 
     def _take(self, point: Array, value: float) -> None:
         """Note a point if it is better than the best."""
@@ -252,7 +311,9 @@ class Solver:
         bounds = [best, certificate.margin_of(proof.tie_bound)]
         for bound, box in proof.ties:
             least = certificate.margin_of(bound)
-            bounds.append(least if least >= best else max(least, certificate.margin_of_box(box)))
+            if least < best and not self.limits.is_over():
+                least = max(least, certificate.margin_of_box(box))
+            bounds.append(least)
         return min(bounds)
 
 
@@ -266,6 +327,7 @@ class Watch:
         self._check, self._limits = check, limits
         self._thread, self._last = get_ident(), perf_counter()
         self._ended: BaseException | None = None
+        limits.look = self.is_over
 
     def is_over(self) -> bool:
         """Tell whether the run has to end."""
@@ -278,6 +340,12 @@ class Watch:
                 self._ended = end
         return self._ended is not None or self._limits.is_over()
 
+    def end_if_told(self) -> None:
+        """Raise what ends the run, if compiled code was told to end."""
+        if self._limits.flag[0]:
+            self.check()
+            self._limits.check()
+
     def check(self) -> None:
         """Raise what ends the run."""
         if self._ended is not None:
@@ -289,20 +357,19 @@ class Watch:
 class Threads:
     """Runs a function for several items, on threads if there are any.
 
-    Meanwhile ``look`` is called every now and then.
+    Meanwhile limits, signals and the callback get a look.
     """
 
-    def __init__(self, n: int, look: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, n: int, limits: Limits | None = None) -> None:
         self.pool = ThreadPoolExecutor(n, thread_name_prefix="treeopt") if n > 1 else None
-        self.look = look
+        self.limits = Limits(None) if limits is None else limits
 
     def run(self, function: Callable[..., Any], items: Iterable[Any], *rest: Any) -> list[Any]:
         """Return what the function returns for each item and the rest."""
         if self.pool is None:
-            return [function(item, *rest) for item in items]
+            return [self.limits.call(function, item, *rest) for item in items]
         futures = [self.pool.submit(function, item, *rest) for item in items]
-        while wait(futures, LOOK_EVERY).not_done:
-            self.look()
+        self.limits.wait_for(futures)
         return [future.result() for future in futures]
 
     def __enter__(self) -> Threads:
@@ -313,29 +380,70 @@ class Threads:
             self.pool.shutdown()
 
 
+def compile_once(limits: Limits) -> None:
+    """Compile, or load from the disk cache, what every proof needs: no time limit covers it.
+
+    After Ctrl-C, what is not compiled yet is left: then there is no proof.
+    """
+    with limits.pause():
+        for step in (_compile_points, _compile_boxes, _compile_descents, _compile_proof):
+            if not limits.interrupted:
+                step()
+
+
+def compile_dual(limits: Limits) -> None:
+    """Do the same for what only longer proofs need."""
+    with limits.pause():
+        for step in (_compile_parts, _compile_prices):
+            if not limits.interrupted:
+                step()
+
+
 @cache
-def compile_once() -> None:
-    """Compile, or load from the disk cache, what every proof needs: no time limit covers it."""
-    solver = _stand_in()
+def _compile_points() -> None:
+    grid, point = _stand_in(), np.zeros((1, 1), np.int32)
+    grid.region(point[0])
+    grid.margin_at(point)
+
+
+@cache
+def _compile_boxes() -> None:
+    list_leaves(_stand_in(), 1.0, Limits(None))
+
+
+@cache
+def _compile_descents() -> None:
+    _solver().local.step(2)
+
+
+@cache
+def _compile_proof() -> None:
+    solver = _solver()
     solver.prove(2, lambda: None, 1, with_local=True)
-    solver.grid.region(solver.best)
-    solver.grid.margin_at(solver.best[None, :])
     solver.margin_bound(0.0, final=True)
 
 
 @cache
-def compile_dual() -> None:
-    """Do the same for what only longer proofs need."""
-    solver = _stand_in()
-    dual = DualSearch(solver.leaves, 0.0, 0.0, 1)
-    dual.advance(1, solver.best, np.inf, Threads(1).run)
+def _compile_parts() -> None:
+    dual = DualSearch(_solver().leaves, 0.0, 0.0, 1, is_over=lambda: True)
+    dual.advance(1, np.zeros(1, np.int32), np.inf, Threads(1).run)
 
 
-def _stand_in() -> Solver:
+@cache
+def _compile_prices() -> None:
+    dual = DualSearch(_solver().leaves, 0.0, 0.0, 1)
+    dual.advance(1, np.zeros(1, np.int32), np.inf, Threads(1).run)
+
+
+def _solver() -> Solver:
     """Return a solver for a small problem."""
+    return Solver(_stand_in(), 1.0, np.zeros((1, 1), np.int32), 0, Limits(None))
+
+
+def _stand_in() -> Grid:
+    """Return the grid of a small problem."""
     from treeopt.grid import Grid
     from treeopt.space import read_space
 
     ensemble = staircase(4, np.float64)
-    grid = Grid(ensemble, read_space(ensemble, [(0, 3)]))
-    return Solver(grid, 1.0, np.zeros((1, 1), np.int32), 0, Limits(None))
+    return Grid(ensemble, read_space(ensemble, [(0, 3)]))

@@ -28,7 +28,7 @@ from treeopt.exact.branching import (
 )
 from treeopt.exact.leaves import Leaves, copy
 from treeopt.exact.lists import gather, narrow
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
     from treeopt.ensemble import Array
@@ -264,7 +264,7 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
     child_box = np.empty(2 * p, np.int32)
     stop = count[SPENT] + work
     while True:
-        if count[SPENT] >= stop:
+        if is_set(leaves.stop) or count[SPENT] >= stop:
             return PAUSED
         level = count[LEVEL]
         while level >= 0 and search.pending[level] == 0:
@@ -335,6 +335,7 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
                 changed,
                 n_changed,
                 slack,
+                leaves.stop,
             )
             source = at
             count[SPENT] += end - at
@@ -360,6 +361,7 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
                 changed,
                 whole,
                 real,
+                leaves.stop,
             )
             count[SPENT] += whole[WORK]
             n_changed = whole[NARROWED]

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the two bit operations that NumPy lacks."""
+"""How kernels are compiled, and the three operations that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
+from numba import njit, types
 from numba.core import event
 from numba.extending import intrinsic
 
-__all__ = ["count_ones", "inlined", "kernel", "trailing_zeros"]
+__all__ = ["count_ones", "inlined", "is_set", "kernel", "trailing_zeros"]
 
 
 class _Notice(event.Listener):
@@ -112,6 +112,22 @@ def _count_ones(typingctx, bits):  # type: ignore[no-untyped-def]
     return bits(bits), codegen
 
 
+@intrinsic
+def _is_set(typingctx, flag):  # type: ignore[no-untyped-def]
+    """Tell whether the first number of an int64 array is not 0; read anew at every call.
+
+    Another thread may write it: the compiler must not move the read out of a loop.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        number = builder.load_atomic(array.data, "monotonic", 8)
+        return builder.icmp_signed("!=", number, ir.Constant(number.type, 0))
+
+    return types.boolean(flag), codegen
+
+
 # Called from kernels, where numba supplies the typing context.
 trailing_zeros: Any = _trailing_zeros
 count_ones: Any = _count_ones
+is_set: Any = _is_set

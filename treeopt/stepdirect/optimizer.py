@@ -97,6 +97,28 @@ def stepdirect(
     >>> res.fun, res.nfev, res.success
     (0.0, 2000, True)
     """
+    limits = Limits(read_time_limit(time_limit))
+    options = (max_evals, settings, weights, rng, callback, vectorized, workers)
+    return search_within(limits, fun, bounds, *options)
+
+
+def search_within(
+    limits: Limits,
+    fun: Callable[..., Any] | Ensemble,
+    bounds: Any,
+    max_evals: int,
+    settings: StepDirectSettings | None,
+    weights: Any,
+    rng: Any,
+    callback: Callable[[Progress], Any] | None,
+    vectorized: bool,
+    workers: Any,
+    at_once: int | None = None,
+) -> SearchResult:
+    """Do what `stepdirect` does within limits that may have been entered before.
+
+    ``at_once`` is the number of points that a vectorized function gets at most.
+    """
     ensemble = fun if isinstance(fun, Ensemble) else None
     if ensemble is None and not callable(fun):
         raise InputError(
@@ -104,7 +126,6 @@ def stepdirect(
             "minimise a model's prediction."
         )
     max_evals = read_count(max_evals, "max_evals")
-    limits = Limits(read_time_limit(time_limit))
     read_callback(callback)
     settings = StepDirectSettings() if settings is None else settings
     if not isinstance(settings, StepDirectSettings):
@@ -123,6 +144,8 @@ def stepdirect(
         search.on_ensemble(ensemble)
         return search.result()
     caller, n_workers = make_caller(cast(Any, fun), limits, vectorized, workers)
+    if at_once is not None:
+        caller.at_once = at_once
     with caller:
         search.on_function(caller, n_workers)
     return search.result(caller.error)
@@ -137,7 +160,7 @@ def warn_of_categories(ensemble: Ensemble, box: Box) -> None:
             "them and all between, which the model may take for unknown ones. Fix it "
             "(low == high) to rule that out; ensemble.categories tells the numbers.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

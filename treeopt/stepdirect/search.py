@@ -24,6 +24,15 @@ SLICE = 0.02
 FIRST_SLICE = 256
 """Evaluations of the first slice; later ones go by the time that it took."""
 
+FIRST_STEPS = 2_000_000
+"""Splits, at most, that the first slice passes: of a large model it has fewer evaluations."""
+
+
+def rows_at_once(ensemble: Ensemble) -> int:
+    """Return how many points an ensemble may predict between two looks at the limits."""
+    steps = ensemble.n_trees * max(ensemble.compiled.depth, 1)
+    return int(min(max(FIRST_STEPS // steps, 1), FIRST_SLICE))
+
 
 class Search:
     """The state of a run, its limits, and why it ended."""
@@ -51,10 +60,11 @@ class Search:
         from treeopt.stepdirect.algorithm import advance, record
 
         rules = self.rules(n_workers)
-        if self.free.size:
-            advance(new_state(self.weight, 0), rules)  # compiles
-        record(np.empty(0), self.state.counter, self.state.sample)
-        self.points(0, 0)
+        with self.limits.pause():  # compiles
+            if self.free.size:
+                advance(new_state(self.weight, 0), rules)
+            record(np.empty(0), self.state.counter, self.state.sample)
+            self.points(0, 0)
 
         def step() -> None:
             n = int(advance(self.state, rules)) if self.free.size else 1 - self.nfev
@@ -76,17 +86,22 @@ class Search:
         """Run on a compiled ensemble, slice by slice."""
         from treeopt.stepdirect.compiled import run_masks, run_walk
 
-        if self.free.size:
-            ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
-        if not self.free.size or ensemble.link.by_numpy:
+        compiled = ensemble.compiled
+        with self.limits.pause():  # the conversion of the model
+            if self.free.size:
+                ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
+            size = rows_at_once(ensemble)
+        long_batches = size < FIRST_SLICE and 2 * self.free.size + 1 > 8 * size
+        if not self.free.size or ensemble.link.by_numpy or long_batches:
             caller = VectorizedCaller(ensemble.predict, self.limits)
+            caller.at_once = size
             return self.on_function(caller, 1)
         rules = self.rules(1)
-        run = run_walk if ensemble.compiled.mask_dtype is None else run_masks
+        run = run_walk if compiled.mask_dtype is None else run_masks
         link = ensemble.link.code(ensemble.value.dtype)
-        model = ((self.free, *self.box), ensemble.compiled.oracle, link)
-        run(new_state(self.weight, 0), rules, *model, 1, 1)  # compiles
-        size = FIRST_SLICE
+        model = ((self.free, *self.box), compiled.oracle, link)
+        with self.limits.pause():
+            run(new_state(self.weight, 0), rules, *model, 1, 1)  # compiles
 
         def step() -> None:
             nonlocal size
@@ -120,6 +135,8 @@ class Search:
             except Stopped as stop:
                 self.status, self.message = stop.status, stop.message
             except KeyboardInterrupt:
+                if self.limits.insisted:
+                    raise
                 self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
 
     def make_room(self, room: int) -> None:
