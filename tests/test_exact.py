@@ -589,9 +589,9 @@ def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
     full = []
     grow = tree_search.grown
 
-    def grown(search, more):
+    def grown(search, more, is_over):
         full.append(more)
-        return grow(search, more)
+        return grow(search, more, is_over)
 
     monkeypatch.setattr(tree_search, "grown", grown)
     for seed in range(3):

@@ -20,6 +20,7 @@ import numpy as np
 from treeopt.cells import SETS_PER_SLOT, Cells, build_cells, last_before
 from treeopt.errors import UnsupportedModelError
 from treeopt.kernels import boxes, encode, masks, pack, walk
+from treeopt.limits import Limits
 from treeopt.links import IDENTITY
 
 if TYPE_CHECKING:
@@ -262,13 +263,22 @@ class Compiled:
         boxes.key_ranges(e.left, e.right, *splits, self.leaves[0], low, high)
         return low, high
 
-    def reachable_cells(self, j: int) -> Array:
-        """Return whether each cell of feature ``j`` leads to each leaf, ``[leaf, cell]``."""
+    def reachable_cells(
+        self, j: int, some: Array | None = None, limits: Limits | None = None
+    ) -> Array:
+        """Return whether some cells of feature ``j`` lead to each leaf, ``[leaf, cell]``.
+
+        By default these are all its cells, and there are no limits.
+        """
         e, cells = self._ensemble, self.cells
-        reachable = np.ones((self.leaf_value.size, int(cells.n_cells[j])), np.bool_)
+        some = np.arange(cells.n_cells[j]) if some is None else some.astype(np.int64)
+        limits = Limits(None) if limits is None else limits
+        reachable = np.empty((self.leaf_value.size, some.size), np.bool_)
         splits = (cells.node_slot, cells.node_rank, cells.node_bit)
         slots = (cells.slot_feature, cells.slot_table, cells.lut)
-        boxes.reachable_cells(j, e.left, e.right, *splits, *self.leaves, *slots, reachable)
+        trees = (e.left, e.right, *splits, *self.leaves, *slots)
+        limits.call(boxes.reachable_cells, j, *trees, some, reachable, limits.flag)
+        limits.check_long()
         return reachable
 
     def leaves_at(self, cells: Array) -> Array:

@@ -383,6 +383,7 @@ class _Task:
             vectorized=snap.needed,
             workers=1,
             at_once=at_once,
+            with_points=False,
         )
         self.limits.finish()
         self.history = [

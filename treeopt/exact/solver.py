@@ -225,7 +225,7 @@ class Solver:
         watch.end_if_told()
         self.certificate.tighten(-np.inf, self.value)
         margin = 2 * self.certificate.margin + 4 * self.noise
-        self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs)]
+        self.proofs = [TreeSearch(self.leaves, self.noise, margin, n_jobs, self.limits.is_over)]
         work, joined = FIRST_WORK, False
         with Threads(n_jobs, self.limits) as threads:
             while not self.proven:

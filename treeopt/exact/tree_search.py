@@ -53,6 +53,9 @@ PLUNGE_NODES = 100
 OPEN_BYTES = 2**30
 """Memory for open nodes: beyond that a plunge goes on until nothing below it is open."""
 
+COPIED_AT_ONCE = 2**23
+"""Bytes that are copied between two looks at the limits when the pool grows."""
+
 BOX_WORK = 15
 """The work of looking at a box, in nanoseconds or so."""
 
@@ -135,21 +138,23 @@ def _heap(search: Search) -> tuple[Array, ...]:
     return search.counter, search.heap_bound, search.heap_node, search.pool, search.unused
 
 
-def grown(search: Search, more: int) -> Search:
-    """Return the search with room for more open nodes."""
+def grown(search: Search, more: int, is_over: Callable[[], bool] = lambda: False) -> Search:
+    """Return the search with room for more open nodes; as it is if the time is over."""
     room = search.heap_bound.size
     count = search.counter
-    unused = np.append(search.unused, np.empty(more, np.int64))
-    unused[count[UNUSED] : count[UNUSED] + more] = np.arange(room, room + more)
+    names = ("heap_bound", "heap_node", "pool", "unused")
+    tables: dict[str, Array] = {}
+    for name in names:
+        old: Array = getattr(search, name)
+        tables[name] = np.empty((room + more, *old.shape[1:]), old.dtype)
+        at_once = max(1, COPIED_AT_ONCE * room // max(old.nbytes, 1))
+        for first in range(0, room, at_once):
+            if is_over():
+                return search
+            tables[name][first : first + at_once] = old[first : first + at_once]
+    tables["unused"][count[UNUSED] : count[UNUSED] + more] = np.arange(room, room + more)
     count[UNUSED] += more
-    return search._replace(
-        heap_bound=np.append(search.heap_bound, np.empty(more)),
-        heap_node=np.append(search.heap_node, np.empty(more, np.int64)),
-        pool=np.concatenate(
-            [search.pool, np.empty_like(search.pool[:more], shape=(more, search.pool.shape[1]))]
-        ),
-        unused=unused,
-    )
+    return search._replace(**tables)
 
 
 @kernel
@@ -387,8 +392,15 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
 class TreeSearch:
     """The searches of several threads, which share what is open; see `DualSearch` for the other."""
 
-    def __init__(self, leaves: Leaves, noise: float, margin: float, n_jobs: int) -> None:
-        self.leaves, self.noise = leaves, 2 * noise
+    def __init__(
+        self,
+        leaves: Leaves,
+        noise: float,
+        margin: float,
+        n_jobs: int,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.leaves, self.noise, self.is_over = leaves, 2 * noise, is_over
         self.searches = [new_search(leaves, self.noise, margin) for _ in range(n_jobs)]
         whole = np.append(np.zeros(leaves.low.shape[0]), np.diff(leaves.place_start) - 1)
         push(*_heap(self.searches[0]), whole.astype(np.int32), -np.inf)
@@ -443,13 +455,13 @@ class TreeSearch:
         search = self.searches[job]
         if advance(self.leaves, search, max(work // BOX_WORK, 1)) == FULL:
             if 2 * search.pool.nbytes * len(self.searches) <= OPEN_BYTES:
-                self.searches[job] = grown(search, search.heap_bound.size)
+                self.searches[job] = grown(search, search.heap_bound.size, self.is_over)
             elif search.counter[PLUNGE] < ENDLESS:
                 # No room: as deep as it goes.
                 search.counter[PLUNGE] = ENDLESS
             else:
                 # It went as deep as it can.
-                self.searches[job] = grown(search, 4 * LEVELS)
+                self.searches[job] = grown(search, 4 * LEVELS, self.is_over)
 
     def _share(self) -> None:
         """Give searches with nothing to do half of what the others have open."""
@@ -482,12 +494,17 @@ def share(giver: Search, taker: Search) -> None:
     order = np.argsort(giver.heap_bound[:n], kind="stable")
     bounds = giver.heap_bound[order]
     boxes = giver.pool[giver.heap_node[order]]
-    for search in (giver, taker):
-        room = search.heap_bound.size
-        search.counter[HEAP] = 0
-        search.counter[UNUSED] = room
-        search.unused[:] = np.arange(room)
-    room = taker.heap_bound.size - 2 * LEVELS
-    for i in range(n):
-        to_taker = i % 2 == 1 and i // 2 < room
-        push(*_heap(taker if to_taker else giver), boxes[i], bounds[i])
+    number = np.arange(n)
+    to_taker = (number % 2 == 1) & (number // 2 < taker.heap_bound.size - 2 * LEVELS)
+    refill(giver, boxes[~to_taker], bounds[~to_taker])
+    refill(taker, boxes[to_taker], bounds[to_taker])
+
+
+def refill(search: Search, boxes: Array, bounds: Array) -> None:
+    """Let a heap hold these nodes and no others; their bounds ascend, which is a heap's order."""
+    n, room = bounds.size, search.heap_bound.size
+    search.unused[:] = np.arange(room)
+    search.counter[HEAP], search.counter[UNUSED] = n, room - n
+    search.heap_bound[:n] = bounds
+    search.heap_node[:n] = room - 1 - np.arange(n)
+    search.pool[room - n :] = boxes[::-1]

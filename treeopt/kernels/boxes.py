@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import is_set, kernel
 from treeopt.kernels.pack import goes_right, key_of
 
 
@@ -56,20 +56,29 @@ def reachable_cells(
     slot_feature: Any,
     slot_table: Any,
     lut: Any,
+    cells: Any,
     reachable: Any,
+    stop: Any,
 ) -> None:
-    """Write, per leaf and cell of feature ``j``, whether the cell leads to the leaf.
+    """Write, per leaf and each of some cells of feature ``j``, whether the cell leads to the leaf.
 
-    On entry ``reachable`` is True everywhere.
+    Ends before that, without a result, as soon as the flag ``stop`` is set.
     """
+    for leaf in range(reachable.shape[0]):
+        if is_set(stop):
+            return
+        for c in range(cells.size):
+            reachable[leaf, c] = True
     for i in range(left.size):
         if left[i] < 0 or slot_feature[slot[i]] != j:
             continue
-        for cell in range(reachable.shape[1]):
-            key = key_of(cell, slot[i], slot_table, lut)
+        for c in range(cells.size):
+            if is_set(stop):
+                return
+            key = key_of(cells[c], slot[i], slot_table, lut)
             out = left[i] if goes_right(key, rank[i], bit[i]) else right[i]
             for leaf in range(first[out], first[out] + count[out]):
-                reachable[leaf, cell] = False
+                reachable[leaf, c] = False
 
 
 @kernel

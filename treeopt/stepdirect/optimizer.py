@@ -114,10 +114,12 @@ def search_within(
     vectorized: bool,
     workers: Any,
     at_once: int | None = None,
+    with_points: bool = True,
 ) -> SearchResult:
     """Do what `stepdirect` does within limits that may have been entered before.
 
-    ``at_once`` is the number of points that a vectorized function gets at most.
+    ``at_once`` is the number of points that a vectorized function gets at most; ``with_points``
+    tells whether the result has all that were evaluated.
     """
     ensemble = fun if isinstance(fun, Ensemble) else None
     if ensemble is None and not callable(fun):
@@ -142,13 +144,13 @@ def search_within(
         if workers != 1:
             raise InputError(f"workers is {workers!r}, but an Ensemble needs none. Leave it out.")
         search.on_ensemble(ensemble)
-        return search.result()
+        return search.result(with_points=with_points)
     caller, n_workers = make_caller(cast(Any, fun), limits, vectorized, workers)
     if at_once is not None:
         caller.at_once = at_once
     with caller:
         search.on_function(caller, n_workers)
-    return search.result(caller.error)
+    return search.result(caller.error, with_points)
 
 
 def warn_of_categories(ensemble: Ensemble, box: Box) -> None:

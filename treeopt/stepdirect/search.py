@@ -144,7 +144,7 @@ class Search:
         if room == 0:
             some = "no rectangle can be divided any more"
             raise Stopped(Status.EXHAUSTED, some if self.free.size else "every coordinate is fixed")
-        self.state = grown(self.state, room)
+        self.state = grown(self.state, room, self.limits.check if self.nfev else lambda: None)
 
     def count(self, nfev: int) -> None:
         """Note that so many evaluations are made by now."""
@@ -183,8 +183,11 @@ class Search:
             why = f": {stop}" if str(stop) else ""
             raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
 
-    def result(self, error: str | None = None) -> SearchResult:
-        """Return the result; ``error`` is the first exception of the function, if any."""
+    def result(self, error: str | None = None, with_points: bool = True) -> SearchResult:
+        """Return the result, with or without all points that were evaluated.
+
+        ``error`` is the first exception of the function, if any.
+        """
         values = self.state.sample["f"][: self.nfev].copy()
         values[np.isinf(values)] = np.nan
         message = self.message
@@ -197,7 +200,7 @@ class Search:
             success=ended and found,
             status=self.status,
             message=message,
-            points=self.points(0, self.nfev),
+            points=self.points(0, self.nfev if with_points else 0),
             values=values,
             history=improvements(values, self.ends),
         )

@@ -23,6 +23,7 @@ are a linked list. A failed evaluation has the value infinity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -119,6 +120,9 @@ class State(NamedTuple):
     preference: Array  # and running sums of how much they are preferred at first
 
 
+COPIED_AT_ONCE = 2**23
+"""Bytes that are copied between two looks when tables grow."""
+
 GROWING = {"u": 1, "sample": 1, "centre": 1, "level": 1, "rect": 1, "node": 2, "task": 1}
 """The tables that grow with the run, and their rows per sample."""
 
@@ -146,12 +150,18 @@ def new_state(weight: Array, seed: int) -> State:
     )
 
 
-def grown(state: State, room: int) -> State:
-    """Return the state with room for at least so many samples, and at least twice what it had."""
+def grown(state: State, room: int, look: Callable[[], None] = lambda: None) -> State:
+    """Return the state with room for at least so many samples, and at least twice what it had.
+
+    ``look`` is called every now and then; what it raises leaves the state as it is.
+    """
     room = max(room, 2 * state.sample.size)
     tables = {}
     for name, rows in GROWING.items():
         old: Array = getattr(state, name)
         tables[name] = np.zeros((rows * room, *old.shape[1:]), old.dtype)
-        tables[name][: len(old)] = old
+        at_once = max(1, COPIED_AT_ONCE * len(old) // max(old.nbytes, 1))
+        for first in range(0, len(old), at_once):
+            look()
+            tables[name][first : first + at_once] = old[first : first + at_once]
     return state._replace(**tables)
