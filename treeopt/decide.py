@@ -363,6 +363,8 @@ class _Task:
         with self.limits.pause():  # the conversion of the model
             signed = e.compiled.signed(sign)
             at_once = rows_at_once(signed)
+            if snap.needed:
+                signed.predict(snap(snap.lower[None, :]))  # compiles
         fun: Any = signed
         if snap.needed:
             fun = partial(_snapped, signed, snap)

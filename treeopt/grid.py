@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MOST_SORTED = 1000
 """More categories than this stay in their own order."""
 
+SLOTS_AT_ONCE = 32
+"""Slots whose keys are compared between two looks at the limits."""
+
 
 class Grid:
     """The admissible cells of each feature that the ensemble reads.
@@ -121,23 +124,26 @@ class Grid:
         """Return unordered places so that those which splits treat alike stand together.
 
         Each is followed by the nearest of the rest, counted in splits that part the two. If the
-        time is over, the rest stays as it is: any order will do.
+        time is over, they stay as they are: any order will do.
         """
         cells = self.ensemble.compiled.cells
         if not cells.has_sets[j] or places.size > MOST_SORTED:
             return places
         keys = np.stack([cells.keys_of(s)[places] for s in cells.slots_of(j)], axis=1)
-        bits = np.unpackbits(np.ascontiguousarray(keys).view(np.uint8), axis=1)
-        rest = np.arange(1, places.size)
-        order = [0]
-        while rest.size:
+        apart = np.zeros((places.size, places.size), np.float32)
+        for first in range(0, keys.shape[1], SLOTS_AT_ONCE):
             if self._limits is not None and self._limits.is_over():
-                order.extend(rest.tolist())
-                break
-            apart = (bits[rest] != bits[order[-1]]).sum(axis=1)
-            nearest = int(np.argmin(apart))
-            order.append(int(rest[nearest]))
-            rest = np.delete(rest, nearest)
+                return places
+            some = np.ascontiguousarray(keys[:, first : first + SLOTS_AT_ONCE]).view(np.uint8)
+            bits = np.unpackbits(some, axis=1).astype(np.float32)
+            ones = bits.sum(axis=1)
+            # Whole numbers below 2^24: these sums are exact.
+            apart += ones[:, None] + ones - 2 * (bits @ bits.T)
+        order = [0]
+        apart[:, 0] = np.inf
+        while len(order) < places.size:
+            order.append(int(np.argmin(apart[order[-1]])))
+            apart[:, order[-1]] = np.inf
         return places[order]
 
     def cell_of(self, j: int, values: Array) -> Array:

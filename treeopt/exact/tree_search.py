@@ -151,7 +151,8 @@ def grown(search: Search, more: int, is_over: Callable[[], bool] = lambda: False
         for first in range(0, room, at_once):
             if is_over():
                 return search
-            tables[name][first : first + at_once] = old[first : first + at_once]
+            rows = slice(first, min(first + at_once, room))
+            tables[name][rows] = old[rows]
     tables["unused"][count[UNUSED] : count[UNUSED] + more] = np.arange(room, room + more)
     count[UNUSED] += more
     return search._replace(**tables)

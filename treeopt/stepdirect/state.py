@@ -163,5 +163,6 @@ def grown(state: State, room: int, look: Callable[[], None] = lambda: None) -> S
         at_once = max(1, COPIED_AT_ONCE * len(old) // max(old.nbytes, 1))
         for first in range(0, len(old), at_once):
             look()
-            tables[name][first : first + at_once] = old[first : first + at_once]
+            some = slice(first, min(first + at_once, len(old)))
+            tables[name][some] = old[some]
     return state._replace(**tables)
