@@ -138,6 +138,8 @@ class Search:
                 if self.limits.insisted:
                     raise
                 self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
+            except MemoryError:
+                self.status, self.message = Status.STOPPED, "memory ran out"
 
     def make_room(self, room: int) -> None:
         """Grow the state for so many samples; if 0 there is nothing left to do."""
