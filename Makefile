@@ -28,7 +28,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/mypy --strict treeopt
 
 BENCHMARKS := evaluator black_box exact forest_table forest_figures ablation unseen
-BENCHMARKS += tuning_tables tuning_landscape tuning_cost
+BENCHMARKS += tuning_tables tuning_landscape tuning_cost time_limits
 
 bench: $(VENV)/.stamp-bench
 	rm -f bench/results/*_quick*

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import weakref
 from functools import partial
 from itertools import count
 
@@ -429,6 +431,30 @@ def test_ctrl_c_before_stepdirect(where, what, monkeypatch):
 
 
 # What is kept between two calls.
+
+
+@pytest.mark.parametrize("n", [1, 20, 10**9])
+@pytest.mark.parametrize("long", [False, True])
+def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
+    """Its arrays are large: they do not wait for the garbage collector."""
+    if long:
+        monkeypatch.setattr(solver, "LONG_STEPS", -1)
+        monkeypatch.setattr(limits, "LOOK_EVERY", 1e-4)
+    made = []
+    init = solver.Solver.__init__
+
+    def noted(self, *arguments):
+        made.append(weakref.ref(self))
+        init(self, *arguments)
+
+    monkeypatch.setattr(solver.Solver, "__init__", noted)
+    e, X, _ = hard("min")
+    gc.disable()
+    try:
+        treeopt.minimize(e, X, rng=0, callback=after(n)[0])
+        assert made and made[-1]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -42,8 +42,9 @@ class Limits:
         One number, not 0 if the search has to end: compiled code looks at it.
     watched : bool
         Whether `call` uses a thread.
-    look : callable
-        Tells whether the search has to end; called every 20 ms in the midst of long steps.
+    look : callable or None
+        Tells whether the search has to end, and reports; called every 20 ms in the midst of long
+        steps. If None, `is_over` is. Forgotten at the end, and with it the search.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -54,7 +55,7 @@ class Limits:
         self.handler: Any = None
         self.flag = np.zeros(1, np.int64)
         self.watched = False
-        self.look: Callable[[], bool] = self.is_over
+        self.look: Callable[[], bool] | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Limits:
@@ -73,6 +74,7 @@ class Limits:
         if self.depth > 0:
             return
         self.finish()
+        self.look = None
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -130,7 +132,7 @@ class Limits:
         """Wait until all are done; set the flag as soon as the search has to end."""
         try:
             while wait(futures, LOOK_EVERY).not_done:
-                if self.look():
+                if (self.look or self.is_over)():
                     self.flag[0] = 1
         except BaseException:
             self.flag[0] = 1
@@ -148,9 +150,11 @@ class Limits:
 
     def check(self) -> None:
         """Stop the search if its time is over or Ctrl-C was pressed."""
+        over = self.is_over()
+        # Looked at last: it may have been pressed a moment ago.
         if self.interrupted:
             raise KeyboardInterrupt
-        if self.is_over():
+        if over:
             message = f"the time limit of {self.seconds:g} s is reached"
             raise Stopped(Status.TIME_LIMIT, message)
 

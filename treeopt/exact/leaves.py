@@ -92,6 +92,9 @@ def restrict(
     total: Any,
     most: Any,
     too_many: Any,
+    met: Any,
+    from_: Any,
+    count: Any,
     stop: Any,
 ) -> Any:
     """List the boxes that the grid leaves of trees; return the next tree and the number of boxes.
@@ -119,6 +122,9 @@ def restrict(
         For each ordered feature, how many of its places lie in cells up to each one.
     value, low, high, leaf, start : arrays
         The result, see `Leaves`.
+    met, from_, count : arrays
+        Room: the boxes of a tree in the order in which they are met, and where those of each leaf
+        begin and how many they are.
     """
     p = ordered.size
     room = value.size
@@ -132,11 +138,6 @@ def restrict(
         if not ordered[k]:
             loose[n_loose] = k
             n_loose += 1
-    # Boxes in the order in which they are met, and where those of each leaf begin.
-    met = np.empty((room, 2 * p), np.int32)
-    source = np.empty(room, np.int64)
-    from_ = np.empty(leaf_value.size, np.int64)
-    count = np.empty(leaf_value.size, np.int32)
     n_trees = tree_start.size - 1
     t = begin
     while t < n_trees and total < most:
@@ -236,23 +237,18 @@ def restrict(
         start[t] = total
         if n <= room and total + n <= room:
             size = leaf_start[t + 1] - leaf_start[t]
-            n = 0
             for r in range(size):
                 at = order[leaf_start[t] + (r if sign > 0 else size - 1 - r)]
                 for s in range(from_[at], from_[at] + count[at]):
-                    value[total + n] = sign * leaf_value[at]
-                    leaf[total + n] = at
-                    source[n] = s
-                    n += 1
-            # A few boxes at a time, so that they stay in the cache.
-            for next_ in range(0, n, 64):
-                for k in range(p):
-                    if is_set(stop):
-                        return t, total
-                    for r in range(next_, min(next_ + 64, n)):
-                        low[k, total + r] = met[source[r], k]
-                        high[k, total + r] = met[source[r], p + k]
-            total += n
+                    value[total] = sign * leaf_value[at]
+                    leaf[total] = at
+                    for k in range(p):
+                        # The first use of memory takes long: one look for each box is not enough.
+                        if is_set(stop):
+                            return t, total
+                        low[k, total] = met[s, k]
+                        high[k, total] = met[s, p + k]
+                    total += 1
         else:
             total += n
         t += 1

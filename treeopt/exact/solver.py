@@ -54,8 +54,11 @@ RACE = 1000 * MS
 SLICE_BOXES = 50_000
 """After so many boxes are listed, the limits get a look."""
 
-LONG_STEPS = 4_000_000
+LONG_STEPS = 20_000_000
 """Numbers that the longest step without a look may read, or a thread does the steps."""
+
+PASSES = 60
+"""Passes over all boxes that a descent makes, about."""
 
 COPIED_AT_ONCE = 1_000_000
 """Numbers that are copied between two looks at the limits."""
@@ -111,11 +114,17 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
         start = np.empty(ensemble.n_trees + 1, np.int64)
         t = n = 0
         boxes = (value, low, high, leaf, start)
+        space_for = (
+            np.empty((room, 2 * p), np.int32),
+            np.empty(ensemble.n_leaves, np.int64),
+            np.empty(ensemble.n_leaves, np.int32),
+        )
         while t < ensemble.n_trees:
             if t > 0 or limits.watched:
                 limits.check()
             most = (n + SLICE_BOXES, MAX_BOXES)
-            t, n = limits.call(restrict, *arguments, *boxes, t, n, *most, limits.flag)
+            rest = (t, n, *most, *space_for, limits.flag)
+            t, n = limits.call(restrict, *arguments, *boxes, *rest)
             if n > MAX_BOXES:
                 raise InputError(
                     f"categories leave so many combinations that the leaves of {ensemble.source} "
@@ -128,8 +137,8 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
     limits.check_long()
     constant = sign * (ensemble.base + ensemble.tail_base)
     low, high = _first_columns(low, n, limits), _first_columns(high, n, limits)
-    rest = (start, grid.place_start, constant, limits.flag)
-    return Leaves(value[:n], low, high, leaf[:n], *rest)
+    places = grid.place_start
+    return Leaves(value[:n], low, high, leaf[:n], start, places, constant, limits.flag)
 
 
 def _up_to_each(cells: Array, n: int) -> Array:
@@ -155,14 +164,14 @@ def _first_columns(table: Array, n: int, limits: Limits) -> Array:
 def has_long_steps(grid: Grid) -> bool:
     """Tell whether single steps of the search may take longer than a look at the limits can wait.
 
-    They read all boxes along all features, or all places for each tree or, where these have no
-    order, for each leaf.
+    A descent passes all boxes, once along each feature and then for each move. Other steps look at
+    all places for each tree or, where these have no order, for each leaf.
     """
     e, p = grid.ensemble, grid.free.size
     places = int(grid.place_start[-1])
     in_order = all(grid.ordered[j] for j in grid.free)
     lines = e.n_trees if in_order else e.n_leaves
-    return bool(e.n_leaves * (p + 4) + lines * places > LONG_STEPS)
+    return bool(e.n_leaves * (p + PASSES) + lines * places > LONG_STEPS)
 
 
 class Solver:
@@ -349,7 +358,11 @@ class Watch:
     def check(self) -> None:
         """Raise what ends the run."""
         if self._ended is not None:
-            raise self._ended
+            ended, self._ended = self._ended, None
+            try:
+                raise ended
+            finally:
+                del ended  # or it holds itself, and all arrays of the search, for a while
         self._last = perf_counter()
         self._check()
 
