@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 LARGE = 1e300
 """More than any sum."""
 
+AT_ONCE = 2**16
+"""Numbers that are copied between two looks at the flag that ends the search."""
+
 EXACT = 2.0**52
 """So many steps are the most that sums may come to."""
 
@@ -75,6 +78,30 @@ class Part(NamedTuple):
 
 
 @kernel
+def first_of(x: Any, n: Any, stop: Any) -> Any:
+    """Return a copy of the first ``n`` numbers of an array, which may be very many."""
+    copied = np.empty(n, x.dtype)
+    for a in range(0, n, AT_ONCE):
+        if is_set(stop):
+            break
+        for i in range(a, min(a + AT_ONCE, n)):
+            copied[i] = x[i]
+    return copied
+
+
+@kernel
+def zeros(n: Any, stop: Any) -> Any:
+    """Return ``n`` zeros, which may be very many."""
+    made = np.empty(n)
+    for a in range(0, n, AT_ONCE):
+        if is_set(stop):
+            break
+        for i in range(a, min(a + AT_ONCE, n)):
+            made[i] = 0.0
+    return made
+
+
+@kernel
 def whole_part(leaves: Any, step: Any) -> Any:
     """Return the whole problem, with prices of zero and values rounded down to steps."""
     start, n_trees, p = leaves.start, leaves.start.size - 1, leaves.low.shape[0]
@@ -95,11 +122,12 @@ def whole_part(leaves: Any, step: Any) -> Any:
     pair_feature = np.zeros(n_trees * p, np.int32)
     segment_start = np.zeros(n_trees * p + 1, np.int32)
     limit_start = np.zeros(n_trees * p + 1, np.int32)
-    first = np.zeros(2 * room + n_trees * p, np.int32)
-    end = np.zeros(2 * room + n_trees * p, np.int32)
-    box = np.zeros(room, np.int32)
-    from_ = np.zeros(room, np.int32)
-    to = np.zeros(room, np.int32)
+    # These may be large: to fill them at once would take long.
+    first = np.empty(2 * room + n_trees * p, np.int32)
+    end = np.empty(2 * room + n_trees * p, np.int32)
+    box = np.empty(room, np.int32)
+    from_ = np.empty(room, np.int32)
+    to = np.empty(room, np.int32)
     n_pairs, n_segments, n_limits, stamp = 0, 0, 0, 0
     for t in range(n_trees):
         for j in range(p):
@@ -135,8 +163,11 @@ def whole_part(leaves: Any, step: Any) -> Any:
             limit_start[n_pairs] = n_limits
         pair_start[t + 1] = n_pairs
     value = np.empty(leaves.value.size)
-    for i in range(value.size):
-        value[i] = np.floor(leaves.value[i] / step) * step
+    for a in range(0, value.size, AT_ONCE):
+        if is_set(leaves.stop):
+            break
+        for i in range(a, min(a + AT_ONCE, value.size)):
+            value[i] = np.floor(leaves.value[i] / step) * step
     return Part(
         leaves.place_start.astype(np.int32),
         np.arange(leaves.place_start[-1]).astype(np.int32),
@@ -145,9 +176,9 @@ def whole_part(leaves: Any, step: Any) -> Any:
         pair_start,
         pair_feature[:n_pairs].copy(),
         segment_start[: n_pairs + 1].copy(),
-        first[:n_segments].copy(),
-        end[:n_segments].copy(),
-        np.zeros(n_segments),
+        first_of(first, n_segments, leaves.stop),
+        first_of(end, n_segments, leaves.stop),
+        zeros(n_segments, leaves.stop),
         limit_start[: n_pairs + 1].copy(),
         box,
         from_,
@@ -170,8 +201,9 @@ def shrink(part: Any, keep: Any) -> Any:
     kept = np.zeros(keep.size + 1, np.int32)
     for c in range(keep.size):
         kept[c + 1] = kept[c] + (1 if keep[c] else 0)
-    some = np.zeros(n_segments, np.bool_)
-    up_to = np.zeros(n_segments + 1, np.int32)
+    some = np.empty(n_segments, np.bool_)
+    up_to = np.empty(n_segments + 1, np.int32)
+    up_to[0] = 0
     for q in range(n_pairs):
         if is_set(part.stop):
             return LARGE, part
@@ -212,14 +244,14 @@ def shrink(part: Any, keep: Any) -> Any:
     pair_start = np.zeros(n_new_trees + 1, np.int32)
     pair_feature = np.zeros(n_pairs, np.int32)
     segment_start = np.zeros(n_pairs + 1, np.int32)
-    new_first, new_end = np.zeros(n_segments, np.int32), np.zeros(n_segments, np.int32)
-    new_lam = np.zeros(n_segments)
+    new_first, new_end = np.empty(n_segments, np.int32), np.empty(n_segments, np.int32)
+    new_lam = np.empty(n_segments)
     limit_start = np.zeros(n_pairs + 1, np.int32)
-    box, from_ = np.zeros(part.box.size, np.int32), np.zeros(part.box.size, np.int32)
-    to = np.zeros(part.box.size, np.int32)
+    box, from_ = np.empty(part.box.size, np.int32), np.empty(part.box.size, np.int32)
+    to = np.empty(part.box.size, np.int32)
     begins = np.zeros(keep.size + 1, np.bool_)  # a new place begins here
-    becomes = np.zeros(n_segments, np.int32)
-    is_cut = np.zeros(n_segments + 1, np.bool_)
+    becomes = np.empty(n_segments, np.int32)
+    is_cut = np.empty(n_segments + 1, np.bool_)
     # The first and last segment of each limit that hold a place.
     begin_at = np.empty(part.box.size, np.int32)
     end_at = np.empty(part.box.size, np.int32)
@@ -319,13 +351,13 @@ def shrink(part: Any, keep: Any) -> Any:
         pair_start,
         pair_feature[:n_q].copy(),
         segment_start[: n_q + 1].copy(),
-        new_first[:n_s].copy(),
-        new_end[:n_s].copy(),
-        new_lam[:n_s].copy(),
+        first_of(new_first, n_s, part.stop),
+        first_of(new_end, n_s, part.stop),
+        first_of(new_lam, n_s, part.stop),
         limit_start[: n_q + 1].copy(),
-        box[:n_l].copy(),
-        from_[:n_l].copy(),
-        to[:n_l].copy(),
+        first_of(box, n_l, part.stop),
+        first_of(from_, n_l, part.stop),
+        first_of(to, n_l, part.stop),
         part.stop,
     )
 

@@ -117,7 +117,7 @@ def restrict(
         Whether each free feature's places are its cells in ascending order, and splits cut them
         in two.
     place_start, place_cell : int64 arrays
-        The places of each free feature, and their cells.
+        The places of each free feature, and their cells if they are not ordered.
     below_start, below : int64 arrays
         For each ordered feature, how many of its places lie in cells up to each one.
     value, low, high, leaf, start : arrays
@@ -144,8 +144,9 @@ def restrict(
         n = 0
         for i in range(leaf_start[t], leaf_start[t + 1]):
             count[i] = 0
-        for c in range(n_places):
-            allowed[0, c] = True
+        if n_loose > 0:
+            for c in range(n_places):
+                allowed[0, c] = True
         for k in range(p):
             box[0, k] = 0
             box[0, p + k] = place_start[k + 1] - place_start[k] - 1

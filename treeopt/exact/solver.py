@@ -81,7 +81,10 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
             n = int(cells.n_cells[j])
             below[below_start[j] : below_start[j] + n] = _up_to_each(grid.cells[j], n)
             limits.check_long()
-    place_cell = [grid.cells[j] for j in grid.free]
+    place_cell = np.empty(int(grid.place_start[-1]), np.int64)
+    for k, j in enumerate(grid.free):
+        if not grid.ordered[j]:
+            place_cell[grid.place_start[k] : grid.place_start[k + 1]] = grid.cells[j]
     arguments = (
         ensemble.left,
         ensemble.right,
@@ -96,13 +99,13 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
         ensemble.tree_start,
         compiled.leaf_start,
         compiled.leaf_order,
-        compiled.leaf_value.astype(np.float64),
+        compiled.leaf_value.astype(np.float64, copy=False),
         sign,
         free,
         np.array([places[0] for places in grid.cells], np.int64),
         np.array([grid.ordered[j] for j in grid.free], np.bool_),
         grid.place_start,
-        np.concatenate(place_cell).astype(np.int64) if place_cell else np.empty(0, np.int64),
+        place_cell,
         below_start,
         below,
     )
