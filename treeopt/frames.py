@@ -57,35 +57,45 @@ def columns_of(ensemble: Ensemble, frame: Any) -> Columns | None:
 
 
 def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble:
-    """Return the ensemble with the labels of its categories, where only a frame can tell them.
-
-    LightGBM keeps the labels of all columns with categories, but not always which these are.
-    Models that were trained on arrays of codes, and old files of XGBoost, keep none; their library
-    reads a ``category`` column by its codes.
-    """
-    if columns is None:
+    """Return the ensemble with the labels of its categories, where only a frame can tell them."""
+    found = {} if columns is None else _labels_by_frame(ensemble, columns)
+    kept = {j: known.labels for j, known in ensemble.categories.items() if known.labels}
+    if not found or found == kept:
         return ensemble
-    own = {j: kind.categories for j, kind in enumerate(columns.types) if has_labels(kind)}
-    if ensemble.unsure_of_labels and len(own) == len(ensemble.frame_labels or ()):
-        own = dict(zip(own, ensemble.frame_labels or (), strict=True))
-    elif ensemble.frame_labels is None:
-        coded = {j for j, c in ensemble.categories.items() if c.recode == "codes" and not c.labels}
-        own = {j: labels.tolist() for j, labels in own.items() if j in coded}
-    else:
-        own = {}
     categories = dict(ensemble.categories)
+    for j, known in ensemble.categories.items():
+        if ensemble.frame_labels and j not in found:
+            categories[j] = replace(known, labels=None, complete=False)
+    # Sets count their members among the categories of a feature, of which there may be more now.
     members = ensemble.set_member.copy()
-    owner = np.full(ensemble.set_start.size - 1, -1)
     by_set = ensemble.category_set >= 0
+    owner = np.full(ensemble.set_start.size - 1, -1)
     owner[ensemble.category_set[by_set]] = ensemble.feature[by_set]
     owner = np.repeat(owner, np.diff(ensemble.set_start))
-    for j, labels in own.items():
+    for j, labels in found.items():
         before = categories.get(j, truncated([0], ensemble.input_dtype))
         categories[j] = before.with_labels(labels, ensemble.input_dtype)
-        # Members are counted among the categories, and there are more of these now.
         number = np.append(np.searchsorted(categories[j].value, before.value), -1)
         members[owner == j] = number[members[owner == j]]
-    return replace(ensemble, categories=categories, set_member=members) if own else ensemble
+    return replace(ensemble, categories=categories, set_member=members)
+
+
+def _labels_by_frame(ensemble: Ensemble, columns: Columns) -> dict[int, tuple[Any, ...]]:
+    """Return the labels of columns, where the model does not keep them, or not for which columns.
+
+    LightGBM keeps the labels of all ``category`` columns in their order. Models that were trained
+    on arrays of codes, and old files of XGBoost, keep none: these are read by the frame's codes.
+    """
+    own = {j: kind.categories for j, kind in enumerate(columns.types) if has_labels(kind)}
+    if ensemble.frame_labels is not None:
+        fits = len(own) == len(ensemble.frame_labels)
+        return dict(zip(own, ensemble.frame_labels, strict=True)) if fits else {}
+    known = ensemble.categories
+    return {
+        j: tuple(labels.tolist())
+        for j, labels in own.items()
+        if j in known and known[j].recode == "codes" and not known[j].labels
+    }
 
 
 def has_labels(kind: Any) -> bool:

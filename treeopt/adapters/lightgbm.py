@@ -130,14 +130,16 @@ def read(
     n_features = int(header["max_feature_idx"]) + 1
     check_features(n_features)
     infos = header["feature_infos"].split()
-    categories = _categories(infos, blocks, labels, _declared(text), n_features)
+    names = tuple(header["feature_names"].split(" "))
+    # A column that is called by a number LightGBM takes for the one in that position.
+    declared = [] if any(name.isdecimal() for name in names) else _declared(text)
+    categories = _categories(infos, blocks, labels, declared, n_features)
 
     def sum_of(k: int) -> tuple[list[Tree], float]:
         return [_tree(block, categories) for block in blocks[k :: task.n_sums]], 0.0
 
     # A random forest's raw score is the sum of its trees, its prediction their mean.
     is_mean = "average_output" in header and output != "raw"
-    names = tuple(header["feature_names"].split(" "))
     automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
     return assemble(
         **summed(chosen.plus, chosen.minus, sum_of),
