@@ -7,7 +7,7 @@ any type; columns are called by text or by numbers that are not their positions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +35,16 @@ class Table:
     X: Any
     own: Callable[[Any], np.ndarray]
     y: np.ndarray
+    marker: float = np.nan
 
-    def complete(self) -> np.ndarray:
-        """Return which rows have no missing value."""
-        return ~pd.DataFrame(self.X).isna().any(axis=1).to_numpy()
+    def complete(self, but: Sequence[Any] = ()) -> np.ndarray:
+        """Return which rows have no missing value, but in some columns; no label is missing."""
+        X = pd.DataFrame(self.X).drop(columns=list(but))
+        missing = X.isna()
+        for c in X:
+            if not isinstance(X[c].dtype, pd.CategoricalDtype):
+                missing[c] |= X[c] == self.marker
+        return ~missing.any(axis=1).to_numpy()
 
     def check(self, res: Decision, sense: str, allowed: np.ndarray | None = None) -> None:
         """The model predicts the value for the frame, and no (allowed) row beats the bound."""
@@ -136,6 +142,10 @@ def fit(rng: np.random.Generator, library: str, X: Any, y: np.ndarray, coded: An
     is_class = bool(rng.random() < 0.25 and np.unique(y > np.median(y)).size == 2)
     target = (y > np.median(y)).astype(int) if is_class else y
     is_frame = isinstance(X, pd.DataFrame)
+    is_bare = library != "hist" and rng.random() < 0.3
+    marker = np.nan
+    if library == "xgboost" and not is_bare and rng.random() < 0.3:
+        marker = float(rng.choice([0.0, 2.0, -1.0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if library == "xgboost":
@@ -146,6 +156,7 @@ def fit(rng: np.random.Generator, library: str, X: Any, y: np.ndarray, coded: An
                 max_cat_to_onehot=int(rng.choice([1, 4, 20])),
                 enable_categorical=True,
                 feature_types=kinds,
+                missing=marker,
                 n_jobs=1,
             ).fit(X, target)
         elif library == "lightgbm":
@@ -169,9 +180,9 @@ def fit(rng: np.random.Generator, library: str, X: Any, y: np.ndarray, coded: An
     own = model.predict
     if is_class:
         own = lambda rows: model.predict_proba(rows)[:, 1]  # noqa: E731
-    if library != "hist" and rng.random() < 0.3:
+    if is_bare:
         model, own = bare(library, model)
-    return Table(model, X, quiet(own), y)
+    return Table(model, X, quiet(own), y, marker)
 
 
 def bare(library: str, model: Any) -> tuple[Any, Callable[[Any], np.ndarray]]:

@@ -181,9 +181,14 @@ def _from_data(
 
 
 def _forget_missing(X: Array, ensemble: Ensemble) -> None:
-    """Write NaN wherever data mean missing: the model's own number for it, and -1 among codes."""
+    """Write NaN wherever data mean missing: the model's own number for it, and -1 among codes.
+
+    A label is not missing, even if its code is the number that means so to the model.
+    """
     with np.errstate(over="ignore"):
-        X[X.astype(ensemble.input_dtype) == ensemble.missing_value] = np.nan
+        missing = X.astype(ensemble.input_dtype) == ensemble.missing_value
+    missing[:, ensemble.labelled_columns] = False
+    X[missing] = np.nan
     for column, known in ensemble.categories.items():
         own = X[:, column]
         is_code = (own >= -1) & (own == np.trunc(own))
@@ -243,28 +248,37 @@ def column_of(
         Whether only labels count, as in a row of a frame.
     """
     names: Sequence[Any] = ensemble.feature_names or ()
-    called = []
-    if isinstance(feature, Hashable):
-        called = [j for j, label in enumerate(labels or ()) if label == feature]
-        spelling = spelled(str(feature), names)
-        called += [names.index(spelling)] if spelling in names else []
-    if called and (by_label or isinstance(feature, str)):
-        return called[0]
+    by_name = _called(feature, labels or (), names)
     try:
-        column = ensemble.feature_index(feature)
+        by_position = ensemble.feature_index(feature)
     except InputError as unknown:
-        if called:
-            return called[0]
-        raise InputError(f"{name}: {unknown}") from None
-    known = labels or names
-    if by_label and known:
-        raise InputError(f"{name}: feature {feature!r} is unknown. Known names: {listed(known)}.")
-    if called and called[0] != column:
+        if by_name is None:
+            raise InputError(f"{name}: {unknown}") from None
+        return by_name
+    if by_name is None and by_label and (labels or names):
+        known = listed(labels or names)
+        raise InputError(f"{name}: feature {feature!r} is unknown. Known names: {known}.")
+    if by_name is None or by_label or isinstance(feature, str):
+        return by_position if by_name is None else by_name
+    if by_name != by_position:
+        called = (labels or names)[by_position]
         raise InputError(
-            f"{name}: {feature!r} may mean the column of that name, or column number {column}, "
-            f"whose name is {known[column]!r}. Pass a row of the frame, or names as text."
+            f"{name}: {feature!r} may mean the column of that name, or column number "
+            f"{by_position}, whose name is {called!r}. Pass names as text: {str(feature)!r}."
         )
-    return column
+    return by_position
+
+
+def _called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | None:
+    """Return the column that is called so by a frame or by the model; None if there is none."""
+    if not isinstance(feature, Hashable):
+        return None
+    for same in (lambda label: label == feature, lambda label: str(label) == feature):
+        for j, label in enumerate(labels):
+            if same(label):
+                return j
+    spelling = spelled(str(feature), names)
+    return names.index(spelling) if spelling in names else None
 
 
 def feature_label(column: int, ensemble: Ensemble) -> str:

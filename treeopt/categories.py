@@ -88,9 +88,10 @@ class Categories:
     def find(self, label: Any) -> float | None:
         """Return the number that stands for a label; None if it is not known."""
         number = self.number_of.get(label)
-        if number is None and isinstance(label, int) and self.label_values is not None:
+        if number is None and isinstance(label, int) and abs(label) < LARGEST:
             # Among labels that are floats, scikit-learn looks for the float of a whole number.
-            number = self.number_of.get(float(label)) if abs(label) < LARGEST else None
+            near = self.number_of.get(float(label), np.nan)
+            number = near if isinstance(self.label_of.get(near), float) else None
         return number
 
     @cached_property
@@ -100,9 +101,10 @@ class Categories:
 
     @cached_property
     def label_values(self) -> Array | None:
-        """The labels as numbers, on a scale that bounds can cut; None if they are no numbers."""
+        """The labels as floats, for bounds; None if some are no numbers that a float can hold."""
         labels = self.labels or ()
-        if not labels or not all(isinstance(label, int | float) for label in labels):
+        held = (isinstance(v, int | float) and abs(v) < LARGEST and v == float(v) for v in labels)
+        if not labels or not all(held):
             return None
         return np.array([float(label) for label in labels])
 

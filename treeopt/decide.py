@@ -24,7 +24,16 @@ from treeopt.arithmetic import quiet
 from treeopt.bounds import feature_label
 from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, TreeoptError
-from treeopt.frames import Columns, columns_of, frame_of, has_pandas, named, no_frame, with_labels
+from treeopt.frames import (
+    Columns,
+    columns_of,
+    frame_of,
+    has_pandas,
+    in_types,
+    named,
+    no_frame,
+    with_labels,
+)
 from treeopt.limits import Limits, Stopped
 from treeopt.links import IDENTITY
 from treeopt.result import (
@@ -472,6 +481,7 @@ class _Task:
         region = Region(nowhere, nowhere.copy(), {})
         if places is not None:
             x, region = self.grid.region(places)
+            x = in_types(x, region, self.columns)
             fun = self.own_value(x, region, self.value_of(self.margin_at(places)))
         gap = gap_between(fun, bound)
         ended = status is Status.EVAL_LIMIT and np.isnan(bound)

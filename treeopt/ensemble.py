@@ -361,7 +361,12 @@ class Ensemble:
     @property
     def unsure_of_labels(self) -> bool:
         """Whether the labels of categories are known, but not which columns have them."""
-        return bool(self.frame_labels) and not any(c.labels for c in self.categories.values())
+        return bool(self.frame_labels) and not self.labelled_columns
+
+    @cached_property
+    def labelled_columns(self) -> list[int]:
+        """The features whose categories have labels."""
+        return [j for j, known in self.categories.items() if known.labels]
 
     @cached_property
     def finite_columns(self) -> Array:

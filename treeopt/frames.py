@@ -114,14 +114,14 @@ def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
 
 
 def named(point: Array, ensemble: Ensemble, columns: Columns | None = None) -> Any:
-    """Return a point as a series where the model has names and pandas is there; else as it is."""
-    if ensemble.feature_names is None:
+    """Return a point as a series where columns have names and pandas is there; else as it is."""
+    names = ensemble.feature_names if columns is None else columns.labels
+    if names is None:
         return point.copy()
     try:
         import pandas as pd
     except ImportError:
         return point.copy()
-    names = ensemble.feature_names if columns is None else columns.labels
     values = labelled(point, ensemble)
     # Beside floats pandas would round labels that are larger whole numbers than they can hold.
     large = any(isinstance(value, int) and value != float(value) for value in values)
@@ -131,6 +131,15 @@ def named(point: Array, ensemble: Ensemble, columns: Columns | None = None) -> A
 def has_pandas() -> bool:
     """Tell whether frames can be made."""
     return find_spec("pandas") is not None
+
+
+def in_types(point: Array, region: Region, columns: Columns | None) -> Array:
+    """Return a point whose numbers the columns of a frame can hold, as far as its region allows."""
+    point = point.copy()
+    for j, kind in enumerate(() if columns is None else columns.types):
+        if _holds(kind, point[j], region.lower[j], region.upper[j]):
+            point[j] = np.float64(point[j]).astype(getattr(kind, "numpy_dtype", kind))
+    return point
 
 
 def frame_of(
@@ -213,11 +222,12 @@ def _label_column(label: Any, kind: Any, known: Categories) -> Any:
 
 def _holds(kind: Any, value: float, low: float, high: float) -> bool:
     """Tell whether a type of numbers can hold a value, or one near it in its interval."""
-    if kind is None or kind == np.float64 or getattr(kind, "kind", "O") not in "biuf":
+    plain = getattr(kind, "numpy_dtype", kind)
+    if not isinstance(plain, np.dtype) or plain == np.float64 or plain.kind not in "biuf":
         return False
     with np.errstate(all="ignore"):
-        own = float(np.float64(value).astype(getattr(kind, "numpy_dtype", kind)))
-    return bool(low <= own <= high if kind.kind == "f" else own == value)
+        own = float(np.float64(value).astype(plain))
+    return bool(low <= own <= high if plain.kind == "f" else own == value)
 
 
 def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
@@ -281,6 +291,7 @@ def described(decision: Decision) -> str:
     lines.append("It stays the same at least as long as")
     ensemble, region = decision._ensemble, decision.region
     names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
+    names = [*map(str, names if decision._columns is None else decision._columns.labels)]
     width = max(len(name) for name in names)
     values = labelled(decision._point, ensemble)
     for column, name in enumerate(names[:SHOWN]):

@@ -36,7 +36,8 @@ class Space:
         The rows that the bounds were taken from.
     may_be_missing : bool array
         Whether the number that means missing to the model may be chosen, where it is within the
-        bounds. Not where these are the range of the data, in which it is a missing value.
+        bounds. Not where these are the range of the data, in which it is a missing value; but a
+        label may have it as its code.
     nothing : str
         Why there is no point at all, or nothing.
     """
@@ -120,7 +121,8 @@ def read_space(
                 f"its bounds ({low:g}, {high:g}). Widen them, or leave it out."
             )
         if not numbers.size:
-            nothing = f"no known category of {feature_label(column, ensemble)} is within its bounds"
+            where = "is within its bounds" if data is None else "occurs in the data"
+            nothing = f"no known category of {feature_label(column, ensemble)} {where}"
         else:
             pairs[column] = numbers[0], numbers[-1]
     for column in np.flatnonzero(whole).tolist():
@@ -146,6 +148,7 @@ def read_space(
         pairs[column] = value
     values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
     may_be_missing = np.full(len(pairs), data is None)
+    may_be_missing[ensemble.labelled_columns] = True
     lower, upper = pairs.T.copy()
     return Space(lower, upper, whole, values, data, may_be_missing, nothing)
 
@@ -157,31 +160,37 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
     bound, and the model does not tell which categories there are.
     """
     known, name = ensemble.categories[column], feature_label(column, ensemble)
-    is_open, is_single = np.isinf(low) or np.isinf(high), low == high
+    given = f"the bound of {name} is ({low:g}, {high:g})"
+    is_open = np.isinf(low) and np.isinf(high)
     if known.labels:
         numbers, scale = known.value[: len(known.labels)], known.label_values
-        if scale is None and np.isinf(low) and np.isinf(high):
+        if is_open:
             return numbers
         if scale is None:
             raise InputError(
-                f"the bound of {name} is ({low:g}, {high:g}), but its labels are no numbers: "
-                f"{known!r}. Leave it out of bounds, and pass a list of labels as categories."
+                f"{given}, but its labels are no numbers that a float can hold: {known!r}. Leave "
+                "it out of bounds or pass (None, None), and pass a list of labels as categories."
             )
     elif known.complete:
         numbers = scale = known.value
-    elif is_open:
+    elif np.isinf(low) or np.isinf(high):
         return None
     else:
-        _refuse_unsure(ensemble, f"the bound of {name} is ({low:g}, {high:g})")
+        _refuse_unsure(ensemble, given)
         first, last = np.ceil(low), np.floor(high)
+        if first < 0 and low < high:
+            raise InputError(
+                f"{given}, but its categories are codes, whole numbers from 0 on. Pass "
+                f"(0, {high:g})."
+            )
         if last - first >= MOST_CODES:
             raise InputError(
-                f"the bound of {name} is ({low:g}, {high:g}), which leaves more than {MOST_CODES} "
-                "categories. Pass a list of them as categories."
+                f"{given}, which leaves more than {MOST_CODES} categories. Pass a list of them as "
+                "categories."
             )
         numbers = scale = np.arange(first, last + 1)
     within: Array = numbers[(low <= scale) & (scale <= high)]
-    if is_single and not within.size:
+    if low == high and not within.size:
         if known.labels and not known.are_values:
             raise InputError(
                 f"bounds has {low:g} for {name}, which is none of {known!r}. Pass one of them."
@@ -191,15 +200,16 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
 
 
 def _known_codes(ensemble: Ensemble, column: int) -> Array:
-    """Return the codes of a feature without bounds, if that cannot matter; otherwise refuse it."""
-    known = ensemble.categories[column]
-    if (ensemble.feature == column).any():
-        raise InputError(
-            f"which categories {feature_label(column, ensemble)} has is not known: "
-            f"{ensemble.source} keeps no list of them, and its splits name only some: {known!r}. "
-            "Pass a list of their codes as categories, finite bounds, or data as bounds."
-        )
-    return known.value if len(known) else np.zeros(1)
+    """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
+    known, name = ensemble.categories[column], feature_label(column, ensemble)
+    if not (ensemble.feature == column).any():
+        return np.zeros(1)
+    _refuse_unsure(ensemble, f"bounds has none for {name}", is_number=False)
+    raise InputError(
+        f"which categories {name} has is not known: {ensemble.source} keeps no list of them, and "
+        f"its splits name only some: {known!r}. Pass a list of their codes as categories, finite "
+        "bounds, or data as bounds."
+    )
 
 
 def _check_categories(
@@ -299,16 +309,15 @@ def _by_feature(
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield column, key and value of a mapping by name or number, or of a row by its labels."""
     is_row = hasattr(given, "iloc")
-    if getattr(given, "ndim", 0) == 2 and is_row and len(given) == 1:
-        given = given.iloc[0]  # a frame of one row
-    if hasattr(given, "to_dict"):
+    if is_row and given.ndim == 2 and len(given) == 1:
+        # Column by column: in a row of several types pandas would round large whole numbers.
+        given = {label: given.iloc[0, j] for j, label in enumerate(given.columns)}
+    elif is_row and given.ndim == 1:
         given = given.to_dict()
     if not isinstance(given, Mapping):
         raise InputError(f"{name} is {given!r}. Pass a mapping from names or numbers of features.")
-    n = ensemble.n_features
-    if is_row and not labels and not ensemble.feature_names and set(given) != set(range(n)):
-        # A whole row of a frame whose columns the model does not know by name.
-        given = dict(enumerate(given.values())) if len(given) == n else given
+    if is_row and not labels and not ensemble.feature_names:
+        given = _row_without_names(given, name, ensemble.n_features)
     seen: set[int] = set()
     for key, value in given.items():
         column = column_of(key, name, ensemble, labels, by_label=is_row)
@@ -316,6 +325,16 @@ def _by_feature(
             raise InputError(f"{name} names feature {key!r} twice. Drop one of them.")
         seen.add(column)
         yield column, key, value
+
+
+def _row_without_names(row: Mapping[Any, Any], name: str, n: int) -> Mapping[Any, Any]:
+    """Return a row of a frame by position, where nobody knows what the columns are called."""
+    if len(row) != n or (set(row) == set(range(n)) and list(row) != list(range(n))):
+        raise InputError(
+            f"{name} is a row, but the model has no names that its labels could be matched with. "
+            "Pass bounds as a frame with these columns, or a mapping by position."
+        )
+    return dict(enumerate(row.values()))
 
 
 def _fixed_values(ensemble: Ensemble, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
@@ -345,7 +364,8 @@ def _listed_values(
     given = {} if categories is None else categories
     for column, key, own in _by_feature(given, "categories", ensemble, labels):
         name = f"categories[{key!r}]"
-        if isinstance(own, str) or not hasattr(own, "__iter__") or getattr(own, "ndim", 1) > 1:
+        is_list = hasattr(own, "__iter__") and getattr(own, "ndim", 1) == 1
+        if not is_list or isinstance(own, str | Mapping):
             raise InputError(f"{name} is {own!r}. Pass a list of the allowed values.")
         numbers = [number_of(v, column, ensemble, name) for v in own]
         array = np.unique(np.array(numbers, np.float64))
@@ -393,7 +413,8 @@ def _integer_features(
         for column, kind in enumerate(() if columns is None else columns.types):
             whole[column] = column not in taken and getattr(kind, "kind", "O") in "biu"
         return whole
-    one = isinstance(integer, str) or not hasattr(integer, "__iter__")
+    many = hasattr(integer, "__iter__") and getattr(integer, "ndim", 1) > 0
+    one = isinstance(integer, str) or not many
     labels = None if columns is None else columns.labels
     for feature in () if integer is None else [integer] if one else integer:
         column = column_of(feature, "integer", ensemble, labels)
