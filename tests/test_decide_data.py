@@ -586,7 +586,7 @@ def test_whole_columns_of_a_frame_stay_whole(sense):
 def test_whole_numbers_by_name_or_not_at_all():
     X, model = counted()
     box = dict.fromkeys(X, (0.3, 8.6))
-    for one in ("size", ["size"], {"size"}, 0, [0], np.int64(0), np.array(0)):
+    for one in ("size", ["size"], {"size"}, 0, [0], np.int64(0)):
         res = treeopt.minimize(model, box, integer=one)
         assert res.x["size"] % 1 == 0 and res.x["real"] % 1
     for none in (None, [], "auto"):

@@ -137,7 +137,7 @@ def test_labels_that_stay_unsure_are_asked_for_as_a_frame():
     parts = ("fixed['B'] has 'Oslo'", "not sure", "frame")
     with pytest.raises(InputError, match=says(*parts)):
         treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)}, fixed={"B": "Oslo"})
-    with pytest.raises(InputError, match=says("which categories feature 'B' has", "data")):
+    with pytest.raises(InputError, match=says("feature 'B'", "not sure", "frame")):
         treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)})
     best = treeopt.maximize(model, {"A": (0, 1), "B": (0, 1), "x": (-1, 1)})
     with pytest.raises(InputError, match=says("LGBM", "not sure", "Pass bounds as a frame")):

@@ -88,7 +88,7 @@ class Categories:
     def find(self, label: Any) -> float | None:
         """Return the number that stands for a label; None if it is not known."""
         number = self.number_of.get(label)
-        if number is None and isinstance(label, int) and abs(label) < LARGEST:
+        if number is None and isinstance(label, int | np.integer) and abs(int(label)) < LARGEST:
             # Among labels that are floats, scikit-learn looks for the float of a whole number.
             near = self.number_of.get(float(label), np.nan)
             number = near if isinstance(self.label_of.get(near), float) else None
