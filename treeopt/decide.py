@@ -226,17 +226,17 @@ def _decide(
         most = read_count(max_evals, "max_evals")
     ensemble = from_model(model, output=output, class_index=class_index)
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
-    check_sums(ensemble)
     columns = columns_of(ensemble, bounds)
     ensemble = with_labels(ensemble, columns)
     ensemble.compiled.prepare()
+    check_sums(ensemble)
     # Here the model is converted. From now on time counts, and Ctrl-C loses nothing.
     with limits:
         space = read_space(ensemble, bounds, fixed, integer, categories, columns)
         grid = Grid(ensemble, space, limits)
-        task = _Task(ensemble, own, grid, sense, limits, callback, _Bar(progress), wanted_gap, most)
-        task.columns = columns
-        if grid.nothing:
+        ends = callback, _Bar(progress), wanted_gap, most
+        task = _Task(ensemble, own, grid, sense, limits, *ends, columns)
+        if grid.infeasible_because:
             return task.infeasible()
         if method == "stepdirect":
             return task.by_stepdirect(seed)
@@ -258,9 +258,9 @@ class _Task:
     bar: _Bar
     gap: float
     most: int
+    columns: Columns | None
     history: list[tuple[float, int, float, float]] = field(default_factory=list)
     known: tuple[Array, Any] | None = None
-    columns: Columns | None = None
 
     @property
     def sign(self) -> float:
@@ -269,7 +269,7 @@ class _Task:
 
     def infeasible(self) -> Decision:
         """Return that there is no admissible point."""
-        return self.decision(None, Status.INFEASIBLE, self.grid.nothing)
+        return self.decision(None, Status.INFEASIBLE, self.grid.infeasible_because)
 
     def by_boxes(self, starts: Array, seed: int, method: str, n_jobs: int) -> Decision:
         """Search and prove on the boxes of the leaves."""

@@ -46,8 +46,8 @@ class Grid:
         Whether every split cuts the places of the feature in two.
     free : int64 array
         The features with more than one place.
-    nothing : str
-        Why there is no admissible point at all, or nothing.
+    infeasible_because : str
+        Reason for infeasibility; empty if feasible.
     """
 
     def __init__(self, ensemble: Ensemble, space: Space, limits: Limits | None = None) -> None:
@@ -61,13 +61,15 @@ class Grid:
         self._last = ensemble.compiled.last_of_cells
         self.cells: list[Array] = []
         self.ordered: list[bool] = []
-        self.nothing = space.nothing
+        self.infeasible_because = space.infeasible_because
         for j, column in enumerate(ensemble.compiled.cells.columns):
             places, ordered = self._places(j)
             self.cells.append(places)
             self.ordered.append(ordered)
-            if not places.size and not self.nothing:
-                self.nothing = f"{feature_label(int(column), ensemble)} has no admissible value"
+            if not places.size and not self.infeasible_because:
+                self.infeasible_because = (
+                    f"{feature_label(int(column), ensemble)} has no admissible value"
+                )
         self.free = np.flatnonzero([places.size > 1 for places in self.cells])
 
     def keeping(self, cells: Mapping[int, Array]) -> Grid:

@@ -38,8 +38,8 @@ class Space:
         Whether the number that means missing to the model may be chosen, where it is within the
         bounds. Not where these are the range of the data, in which it is a missing value; but a
         label may have it as its code.
-    nothing : str
-        Why there is no point at all, or nothing.
+    infeasible_because : str
+        Reason for infeasibility; empty if feasible.
     """
 
     lower: Array
@@ -48,7 +48,7 @@ class Space:
     values: Mapping[int, Array]
     data: Array | None
     may_be_missing: Array
-    nothing: str = ""
+    infeasible_because: str = ""
 
     @property
     def fixed(self) -> Array:
@@ -111,7 +111,7 @@ def read_space(
             within = _categories_within(ensemble, column, *pair)
             values[column] = _known_codes(ensemble, column) if within is None else within
 
-    nothing = ""
+    infeasible_because = ""
     for column, numbers in values.items():
         low, high = pairs[column]
         outside = numbers[(numbers < low) | (numbers > high)]
@@ -122,13 +122,13 @@ def read_space(
             )
         if not numbers.size:
             where = "is within its bounds" if data is None else "occurs in the data"
-            nothing = f"no known category of {feature_label(column, ensemble)} {where}"
+            infeasible_because = f"no known category of {feature_label(column, ensemble)} {where}"
         else:
             pairs[column] = numbers[0], numbers[-1]
     for column in np.flatnonzero(whole).tolist():
         low, high = pairs[column]
         if np.ceil(low) > np.floor(high):
-            nothing = (
+            infeasible_because = (
                 f"no whole number lies between {low:g} and {high:g}, the bounds of "
                 f"{feature_label(int(column), ensemble)}"
             )
@@ -140,7 +140,7 @@ def read_space(
     for column in range(len(pairs)):
         low, high = pairs[column]
         if column not in fixed_at and (low > largest or high < -largest):
-            nothing = (
+            infeasible_because = (
                 f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
             )
     for column, value in fixed_at.items():
@@ -150,7 +150,7 @@ def read_space(
     may_be_missing = np.full(len(pairs), data is None)
     may_be_missing[ensemble.labelled_columns] = True
     lower, upper = pairs.T.copy()
-    return Space(lower, upper, whole, values, data, may_be_missing, nothing)
+    return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
 
 
 def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:

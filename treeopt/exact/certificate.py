@@ -41,9 +41,9 @@ def largest_sum(ensemble: Ensemble) -> float:
     that divided by the divisor, if this is larger.
     """
     e = ensemble
-    size = np.where(e.left < 0, np.abs(e.value.astype(np.float64)), 0.0)
+    sizes = np.abs(e.compiled.leaf_value[np.array(ends_of(e, 1.0))].astype(np.float64))
     with np.errstate(over="ignore"):
-        total = np.maximum.reduceat(size, e.tree_start[:-1]).sum() + abs(e.base) + abs(e.tail_base)
+        total = sizes.max(axis=0).sum() + abs(e.base) + abs(e.tail_base)
         return float(max(total, total / e.divisor))
 
 
