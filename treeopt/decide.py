@@ -210,7 +210,7 @@ def _decide(
     sense: float,
 ) -> Decision:
     from treeopt.exact.certificate import check_sums
-    from treeopt.exact.solver import compile_once
+    from treeopt.exact.solver import compile_once, has_long_steps
     from treeopt.grid import Grid
 
     if method not in METHODS:
@@ -241,7 +241,8 @@ def _decide(
         if method == "stepdirect":
             return task.by_stepdirect(seed)
         compile_once(limits)
-        starts = _starts(grid, task.sign, start, seed)
+        limits.watched = has_long_steps(grid)
+        starts = _starts(grid, task.sign, start, seed, limits)
         return task.by_boxes(starts, seed, method, n_threads)
 
 
@@ -274,11 +275,10 @@ class _Task:
     def by_boxes(self, starts: Array, seed: int, method: str, n_jobs: int) -> Decision:
         """Search and prove on the boxes of the leaves."""
         from treeopt.exact.reduction import reduced
-        from treeopt.exact.solver import Solver, has_long_steps
+        from treeopt.exact.solver import Solver
 
         status, message = Status.OPTIMAL, "the optimum is proven"
         solver = None
-        self.limits.watched = has_long_steps(self.grid)
         try:
             if self.limits.interrupted or self.limits.watched:
                 self.limits.check()
@@ -636,7 +636,7 @@ class _Bar:
             self.width = 0
 
 
-def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
+def _starts(grid: Grid, sign: float, start: Any, seed: int, limits: Limits) -> Array:
     """Return where the local search begins: the user's points, the best rows, or any points."""
     e, space = grid.ensemble, grid.space
     rng = np.random.default_rng(seed)
@@ -654,9 +654,21 @@ def _starts(grid: Grid, sign: float, start: Any, seed: int) -> Array:
         if len(rows) > N_STARTS:
             rows = rows[rng.choice(len(rows), N_STARTS, replace=False)]
         places = grid.places_of(rows)
-        order = np.argsort(sign * grid.sum_at(places), kind="stable")
+        order = np.argsort(_signed_sums(grid, sign, places, limits), kind="stable")
         found.append(places[order])
     else:
         sizes = np.diff(grid.place_start)
         found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))
     return np.concatenate(found)
+
+
+def _signed_sums(grid: Grid, sign: float, places: Array, limits: Limits) -> Array:
+    """Return the sums at points times the sign; infinite where the time does not suffice."""
+    if not limits.watched:
+        return sign * grid.sum_at(places)
+    sums = np.full(len(places), np.inf)
+    for k in range(len(places)):
+        if limits.is_over():
+            break
+        sums[k] = sign * grid.sum_at(places[k : k + 1])[0]
+    return sums
