@@ -83,35 +83,73 @@ def read_space(
     labels = None if columns is None else columns.labels
     values = _listed_values(ensemble, categories, labels)
     fixed_at = _fixed_values(ensemble, fixed, labels)
-    optional = {*fixed_at, *values, *ensemble.categories}
-    pairs, data = read_pairs(bounds, ensemble, optional, labels)
-    pairs = pairs.copy()
-    is_open = np.isnan(pairs).any(axis=1)
-    if data is None and not isinstance(bounds, Mapping):
-        for k in np.flatnonzero(is_open):
-            name = bound_name(int(k), ensemble)
-            raise InputError(f"{name} is ({pairs[k, 0]}, {pairs[k, 1]}). Pass numbers, not NaN.")
-    pairs[is_open] = -np.inf, np.inf
+    with_values = {*values, *ensemble.categories}
+    pairs, data = read_pairs(bounds, ensemble, {*fixed_at, *with_values}, labels)
+    pairs = _without_nan(pairs, data is None and not isinstance(bounds, Mapping), ensemble)
     if data is not None:
         # A context is no choice, and codes are no scale: the range of the data does not bind them.
         pairs[[*fixed_at, *ensemble.categories]] = -np.inf, np.inf
     check_order(pairs, ensemble)
-    with_values = {*values, *ensemble.categories}
     whole = _integer_features(ensemble, integer, with_values, fixed_at, columns)
+    _choose_categories(ensemble, data, fixed_at, pairs, values)
+    infeasible_because = (
+        _narrow_to_values(ensemble, data, fixed_at, pairs, values)
+        or _narrow_to_whole(ensemble, whole, pairs)
+        or _beyond_precision(ensemble, fixed_at, pairs)
+    )
+    for column, value in fixed_at.items():
+        _check_fixed(ensemble, column, value, pairs[column], values.get(column), whole[column])
+        pairs[column] = value
+    values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
+    may_be_missing = np.full(len(pairs), data is None)
+    may_be_missing[ensemble.labelled_columns] = True
+    lower, upper = pairs.T.copy()
+    return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
+
+
+def _without_nan(pairs: Array, refused: bool, ensemble: Ensemble) -> Array:
+    """Return the pairs with infinite bounds where none are given; NaN that is given is refused."""
+    pairs = pairs.copy()
+    is_open = np.isnan(pairs).any(axis=1)
+    for k in np.flatnonzero(is_open & refused):
+        name = bound_name(int(k), ensemble)
+        raise InputError(f"{name} is ({pairs[k, 0]}, {pairs[k, 1]}). Pass numbers, not NaN.")
+    pairs[is_open] = -np.inf, np.inf
+    return pairs
+
+
+def _choose_categories(
+    ensemble: Ensemble,
+    data: Array | None,
+    fixed_at: Mapping[int, float],
+    pairs: Array,
+    values: dict[int, Array],
+) -> None:
+    """Add the categories to choose from to ``values``, and take their bounds out of ``pairs``."""
     for column, known in ensemble.categories.items():
         if known.complete and not len(known):
             continue  # there are no categories to tell apart
         pair, pairs[column] = pairs[column].copy(), (-np.inf, np.inf)
-        if column in fixed_at or column in values:
-            _check_categories(ensemble, column, pair, fixed_at, values)
+        if column in fixed_at:
+            _check_categories(ensemble, column, pair, "fixed has", np.array([fixed_at[column]]))
+        elif column in values:
+            _check_categories(ensemble, column, pair, "categories lists", values[column])
         elif data is not None:
             occurring = np.unique(data[:, column])
             values[column] = occurring[np.isfinite(occurring)]
         else:
             within = _categories_within(ensemble, column, *pair)
-            values[column] = _known_codes(ensemble, column) if within is None else within
+            values[column] = _any_code(ensemble, column) if within is None else within
 
-    infeasible_because = ""
+
+def _narrow_to_values(
+    ensemble: Ensemble,
+    data: Array | None,
+    fixed_at: Mapping[int, float],
+    pairs: Array,
+    values: Mapping[int, Array],
+) -> str:
+    """Narrow the pairs to lists of values; return why nothing is left of one, if so."""
     for column, numbers in values.items():
         low, high = pairs[column]
         outside = numbers[(numbers < low) | (numbers > high)]
@@ -122,35 +160,31 @@ def read_space(
             )
         if not numbers.size:
             where = "is within its bounds" if data is None else "occurs in the data"
-            infeasible_because = f"no known category of {feature_label(column, ensemble)} {where}"
-        else:
-            pairs[column] = numbers[0], numbers[-1]
+            return f"no known category of {feature_label(column, ensemble)} {where}"
+        pairs[column] = numbers[0], numbers[-1]
+    return ""
+
+
+def _narrow_to_whole(ensemble: Ensemble, whole: Array, pairs: Array) -> str:
+    """Narrow the pairs to whole numbers; return why nothing is left of one, if so."""
     for column in np.flatnonzero(whole).tolist():
         low, high = pairs[column]
         if np.ceil(low) > np.floor(high):
-            infeasible_because = (
+            return (
                 f"no whole number lies between {low:g} and {high:g}, the bounds of "
-                f"{feature_label(int(column), ensemble)}"
+                f"{feature_label(column, ensemble)}"
             )
-        else:
-            # Infinite ends stay as they are.
-            pairs[column] = np.ceil(low), np.floor(high)
-    # What the model's precision cannot hold is out of reach.
+        pairs[column] = np.ceil(low), np.floor(high)  # infinite ends stay as they are
+    return ""
+
+
+def _beyond_precision(ensemble: Ensemble, fixed_at: Collection[int], pairs: Array) -> str:
+    """Return which pair is out of reach, since the model's precision cannot hold it, if one is."""
     largest = largest_input(ensemble.input_dtype)
-    for column in range(len(pairs)):
-        low, high = pairs[column]
+    for column, (low, high) in enumerate(pairs):
         if column not in fixed_at and (low > largest or high < -largest):
-            infeasible_because = (
-                f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
-            )
-    for column, value in fixed_at.items():
-        _check_fixed(ensemble, column, value, pairs[column], values.get(column), whole[column])
-        pairs[column] = value
-    values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
-    may_be_missing = np.full(len(pairs), data is None)
-    may_be_missing[ensemble.labelled_columns] = True
-    lower, upper = pairs.T.copy()
-    return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
+            return f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
+    return ""
 
 
 def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:
@@ -199,7 +233,7 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
     return within
 
 
-def _known_codes(ensemble: Ensemble, column: int) -> Array:
+def _any_code(ensemble: Ensemble, column: int) -> Array:
     """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
     known, name = ensemble.categories[column], feature_label(column, ensemble)
     if not (ensemble.feature == column).any():
@@ -213,21 +247,14 @@ def _known_codes(ensemble: Ensemble, column: int) -> Array:
 
 
 def _check_categories(
-    ensemble: Ensemble,
-    column: int,
-    pair: Array,
-    fixed_at: Mapping[int, float],
-    values: Mapping[int, Array],
+    ensemble: Ensemble, column: int, pair: Array, argument: str, given: Array
 ) -> None:
     """Refuse categories that are fixed or listed and contradict the bounds."""
     low, high = pair
     within = _categories_within(ensemble, column, low, high)
     if within is None or (np.isinf(low) and np.isinf(high)):
         return
-    given, argument = values.get(column), "categories lists"
-    if column in fixed_at:
-        given, argument = np.array([fixed_at[column]]), "fixed has"
-    for number in () if given is None else given[~np.isnan(given) & ~np.isin(given, within)]:
+    for number in given[~np.isnan(given) & ~np.isin(given, within)]:
         label = ensemble.categories[column].label_of.get(number, f"{number:g}")
         raise InputError(
             f"{argument} {label} for {feature_label(column, ensemble)}, outside its bounds "
