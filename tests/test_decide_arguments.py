@@ -227,7 +227,9 @@ def test_bounds_on_labels_that_are_text_are_refused(library):
     box = {"temp": (0, 1), "d": (0, 1)}
     for pair in ((0, 3), (2.2, 2.8), 2, (2, None)):
         for more in ({}, {"fixed": {1: "k01"}}, {"categories": {1: ["k01", "k02"]}}):
-            with pytest.raises(InputError, match=says("flow", "no numbers", "k00", "categories")):
+            with pytest.raises(
+                InputError, match=says("flow", "labels are text", "k00", "categories")
+            ):
                 treeopt.minimize(case.model, {**box, 1: pair}, **more)
     assert treeopt.minimize(case.model, {**box, 1: (None, None)}).status is Status.OPTIMAL
 

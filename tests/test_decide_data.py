@@ -594,6 +594,33 @@ def test_whole_numbers_by_name_or_not_at_all():
     assert treeopt.minimize(model, X, fixed={"size": 2.5}).x["size"] == 2.5
 
 
+def test_flags_are_true_or_false_whatever_is_listed():
+    X, model = counted()
+    for integer in ("size", [], None):
+        for sense in SENSES.values():
+            res = sense(model, X, integer=integer)
+            assert res.frame["flag"].dtype == bool and model.predict(res.frame)[0] == res.fun
+
+
+def test_a_missing_value_stays_in_its_column():
+    X, model = counted()
+    X = X.astype({"real": "float32"})
+    model = xgb.XGBRegressor(n_estimators=3).fit(X, X["size"])
+    res = treeopt.minimize(model, X, fixed={"nullable": None, "real": np.nan})
+    assert res.frame.dtypes.equals(X.dtypes) and model.predict(res.frame)[0] == res.fun
+    assert res.frame[["nullable", "real"]].isna().all(axis=None)
+
+
+def test_messages_are_short():
+    X, model = counted()
+    for bounds in (X.to_dict("list"), {**dict.fromkeys(X, (0, 1)), "size": 10**5000}):
+        with pytest.raises(InputError) as refused:
+            treeopt.minimize(model, bounds)
+        assert len(str(refused.value)) < 500 and "\n" not in str(refused.value)
+    with pytest.raises(InputError, match=says("gap is a number with thousands of digits")):
+        treeopt.minimize(model, X, gap=10**5000)
+
+
 # Numbers that are none.
 
 
@@ -637,7 +664,7 @@ def test_lists_of_what_is_no_value_are_refused(values, parts):
         treeopt.minimize(model, X, categories={"a": values})
     with pytest.raises(InputError, match=says("fixed['a'] has", "number")):
         treeopt.minimize(model, X, fixed={"a": np.ones(2)})
-    with pytest.raises(InputError, match=says("categories is", "mapping")):
+    with pytest.raises(InputError, match=says("categories has 200 rows", "mapping")):
         treeopt.minimize(model, X, categories=X[["a"]])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeopt.errors import InputError
+from treeopt.errors import InputError, shown
 
 
 def read_seed(rng: Any) -> int:
@@ -25,7 +25,7 @@ def read_time_limit(time_limit: Any) -> float | None:
         return None
     seconds = as_float(time_limit)
     if seconds is None or not seconds > 0:
-        raise InputError(f"time_limit is {time_limit!r}. Pass a number of seconds above 0.")
+        raise InputError(f"time_limit is {shown(time_limit)}. Pass a number of seconds above 0.")
     return seconds
 
 

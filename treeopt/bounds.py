@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.errors import InputError
+from treeopt.errors import InputError, shown
 from treeopt.inputs import listed, spelled
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
         ) from None
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {values!r}, which is not all numbers. Pass pairs (low, high){or_else}."
+            f"{name} is {shown(values)}, which is not all numbers. Pass pairs (low, high){or_else}."
         ) from None
 
 
@@ -138,12 +138,12 @@ def _from_mapping(
         ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]", or_else)
         if ends.shape not in ((), (2,)):
             message = "Pass a pair (low, high), or a number to fix it."
-            raise InputError(f"bounds[{feature!r}] is {pair!r}. {message}")
+            raise InputError(f"bounds[{feature!r}] is {shown(pair)}. {message}")
         column = column_of(feature, "bounds", ensemble, labels)
         if given[column]:
             raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")
         if np.isnan(ends).any():
-            raise InputError(f"bounds[{feature!r}] is {pair!r}. Pass numbers, not NaN.")
+            raise InputError(f"bounds[{feature!r}] is {shown(pair)}. Pass numbers, not NaN.")
         pairs[column], given[column] = ends, True
     missing = [column for column in np.flatnonzero(~given).tolist() if column not in optional]
     if missing:
@@ -203,8 +203,8 @@ def _refuse_summary(data: Any) -> None:
     if {"count", "mean", "min", "max"} <= rows:
         raise InputError(
             "bounds is a summary as describe() returns it, with rows such as 'count' and 'mean', "
-            "not data. Pass the frame itself, or the rows 'min' and 'max' alone: "
-            "bounds.loc[['min', 'max']]."
+            "not data. Pass the frame itself; or, if all its columns are numbers, the rows 'min' "
+            "and 'max' alone: bounds.loc[['min', 'max']]."
         )
 
 

@@ -38,6 +38,9 @@ MASK_ROW_BYTES = 128
 KEY_BYTES = 4 * 2**20
 """Memory for the keys of the rows that pass through one tree of a large model."""
 
+SORTED_AT_ONCE = 500
+"""Trees with more leaves than this on average are sorted one by one, which is faster."""
+
 ROWS_PER_THREAD = 256
 """Fewer rows than this are not worth a thread of their own."""
 
@@ -129,8 +132,12 @@ class Compiled:
     @cached_property
     def leaf_order(self) -> Array:
         """The leaves of each tree in ascending order of value."""
-        tree = np.repeat(np.arange(self.leaf_start.size - 1), np.diff(self.leaf_start))
-        order: Array = np.lexsort((self.leaf_value, tree))
+        sizes = np.diff(self.leaf_start)
+        if sizes.mean() > SORTED_AT_ONCE:
+            parts = pairwise(self.leaf_start.tolist())
+            orders = [a + np.argsort(self.leaf_value[a:b], kind="stable") for a, b in parts]
+            return np.concatenate(orders)
+        order: Array = np.lexsort((self.leaf_value, np.repeat(np.arange(sizes.size), sizes)))
         return order
 
     @cached_property

@@ -23,7 +23,7 @@ from treeopt.arguments import (
 from treeopt.arithmetic import quiet
 from treeopt.bounds import feature_label
 from treeopt.ensemble import Array, Ensemble
-from treeopt.errors import InputError, TreeoptError
+from treeopt.errors import InputError, TreeoptError, shown
 from treeopt.frames import (
     Columns,
     columns_of,
@@ -101,8 +101,8 @@ def minimize(
         Features that cannot be changed, and their values; labels for categories, NaN for missing.
         They may lie outside the range of data that are given as bounds.
     integer : name, number, or list of these, default="auto"
-        Features that are whole numbers. If "auto", the columns of integer or Boolean type of a
-        frame that is given as bounds. If None, there are none.
+        Features that are whole numbers. If "auto", the columns of integer type of a frame that is
+        given as bounds. If None, there are none. Boolean columns are always 0 or 1.
     categories : mapping
         For each feature in it, the list of values to choose from: labels of categories as the
         training frame had them, or numbers. Other features with categories may be any that occur in
@@ -114,7 +114,9 @@ def minimize(
         model, for comparison.
     time_limit : float
         Seconds of search after which the best so far is returned, with its bound. The conversion of
-        the model and, at the first call of all, the compilation of the kernels do not count.
+        the model and, at the first call of all, the compilation of the kernels do not count. The
+        conversion of a large forest takes seconds: to ask more than once, pass an `Ensemble`, of
+        which the first call prepares what all others use.
     max_evals : int
         The same for the number of evaluations, see `Decision`. By default there is no limit for
         methods that prove, and 2,000 for those that do not.
@@ -217,7 +219,7 @@ def _decide(
         raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
     wanted_gap = as_float(gap)
     if wanted_gap is None or not 0 <= wanted_gap < np.inf:
-        raise InputError(f"gap is {gap!r}. Pass a finite number of at least 0.")
+        raise InputError(f"gap is {shown(gap)}. Pass a finite number of at least 0.")
     limits = Limits(read_time_limit(time_limit))
     seed, n_threads, callback = read_seed(rng), read_n_jobs(n_jobs), read_callback(callback)
     if max_evals is None:

@@ -175,6 +175,9 @@ def frame_of(
     }
     frame = pd.DataFrame(point[None, :], copy=True)
     frame = frame.astype(casts) if casts else frame
+    for j, kind in enumerate(types):
+        if np.isnan(point[j]) and hasattr(kind, "numpy_dtype") and j not in casts:
+            frame.isetitem(j, pd.array([None], dtype=kind))
     values = labelled(point, ensemble)
     for j in with_labels:
         frame.isetitem(j, _label_column(values[j], types[j], ensemble.categories[j]))
@@ -225,6 +228,8 @@ def _holds(kind: Any, value: float, low: float, high: float) -> bool:
     plain = getattr(kind, "numpy_dtype", kind)
     if not isinstance(plain, np.dtype) or plain == np.float64 or plain.kind not in "biuf":
         return False
+    if np.isnan(value):
+        return bool(plain.kind == "f")
     with np.errstate(all="ignore"):
         own = float(np.float64(value).astype(plain))
     return bool(low <= own <= high if plain.kind == "f" else own == value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.bounds import bound_name, check_order, column_of, feature_label, read_pairs
-from treeopt.errors import InputError
+from treeopt.errors import InputError, shown
 from treeopt.inputs import is_missing, some_numbers
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def _narrow_to_values(
             )
         if not numbers.size:
             where = "is within its bounds" if data is None else "occurs in the data"
-            return f"no known category of {feature_label(column, ensemble)} {where}"
+            known = ensemble.categories[column]
+            return f"no known category of {feature_label(column, ensemble)} {where}: {known!r}"
         pairs[column] = numbers[0], numbers[-1]
     return ""
 
@@ -202,8 +203,10 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
             return numbers
         if scale is None:
             raise InputError(
-                f"{given}, but its labels are no numbers that a float can hold: {known!r}. Leave "
-                "it out of bounds or pass (None, None), and pass a list of labels as categories."
+                f"{given}, but its labels are "
+                f"{'numbers that no float can hold' if known.has_numbers else 'text'}: {known!r}. "
+                "Pass a list of labels as categories, and leave it out of bounds or pass "
+                "(None, None) there."
             )
     elif known.complete:
         numbers = scale = known.value
@@ -300,15 +303,17 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
         # Where labels are text, a number can only be a code.
         is_code = is_number and not known.has_numbers and value in known.label_of
         if not is_code and not is_missing(value):
-            raise InputError(f"{name} has {value!r}, which is none of {known!r}. Pass one of them.")
+            raise InputError(
+                f"{name} has {shown(value)}, which is none of {known!r}. Pass one of them."
+            )
     if is_missing(value):
         return np.nan
     if isinstance(value, bool | np.bool_):
         return float(value)
     if known is not None or not is_number:
-        _refuse_unsure(ensemble, f"{name} has {value!r}", is_number)
+        _refuse_unsure(ensemble, f"{name} has {shown(value)}", is_number)
     if not is_number:
-        raise InputError(f"{name} has {value!r}, which is no number. Pass a number.")
+        raise InputError(f"{name} has {shown(value)}, which is no number. Pass a number.")
     try:
         return float(value)
     except OverflowError:
@@ -326,8 +331,9 @@ def _refuse_unsure(ensemble: Ensemble, what: str, is_number: bool = True) -> Non
     """
     if ensemble.unsure_of_labels and (not is_number or some_numbers(ensemble.frame_labels)):
         raise InputError(
-            f"{what}, but which columns of the model have labels is not sure. Pass bounds as a "
-            "frame like the one that it was trained on."
+            f"{what}, but which columns of {ensemble.source} have labels is not sure: LightGBM "
+            "keeps only the labels. Pass a frame like the one that it was trained on as bounds; "
+            "to limit it, drop rows, or pass lists of labels as categories."
         )
 
 
@@ -342,7 +348,10 @@ def _by_feature(
     elif is_row and given.ndim == 1:
         given = given.to_dict()
     if not isinstance(given, Mapping):
-        raise InputError(f"{name} is {given!r}. Pass a mapping from names or numbers of features.")
+        rows = f"has {len(given)} rows" if is_row else f"is {shown(given)}"
+        raise InputError(
+            f"{name} {rows}. Pass a mapping from names or numbers of features, or one row."
+        )
     if is_row and not labels and not ensemble.feature_names:
         given = _row_without_names(given, name, ensemble.n_features)
     seen: set[int] = set()
@@ -393,7 +402,7 @@ def _listed_values(
         name = f"categories[{key!r}]"
         is_list = hasattr(own, "__iter__") and getattr(own, "ndim", 1) == 1
         if not is_list or isinstance(own, str | Mapping):
-            raise InputError(f"{name} is {own!r}. Pass a list of the allowed values.")
+            raise InputError(f"{name} is {shown(own)}. Pass a list of the allowed values.")
         numbers = [number_of(v, column, ensemble, name) for v in own]
         array = np.unique(np.array(numbers, np.float64))
         if not array.size:
@@ -435,10 +444,12 @@ def _integer_features(
     A feature ``with_values`` has a list of what it may be.
     """
     whole = np.zeros(ensemble.n_features, np.bool_)
-    if isinstance(integer, str) and integer == "auto":
-        taken = {*with_values, *fixed_at}
-        for column, kind in enumerate(() if columns is None else columns.types):
-            whole[column] = column not in taken and getattr(kind, "kind", "O") in "biu"
+    is_auto = isinstance(integer, str) and integer == "auto"
+    for column, kind in enumerate(() if columns is None else columns.types):
+        # There is nothing between True and False, whatever is listed.
+        is_whole = getattr(kind, "kind", "O") in ("biu" if is_auto else "b")
+        whole[column] = is_whole and column not in with_values and column not in fixed_at
+    if is_auto:
         return whole
     many = hasattr(integer, "__iter__") and getattr(integer, "ndim", 1) > 0
     one = isinstance(integer, str) or not many
