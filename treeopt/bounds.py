@@ -271,7 +271,7 @@ def column_of(
 
 def _called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | None:
     """Return the column that is called so by a frame or by the model; None if there is none."""
-    if not isinstance(feature, Hashable):
+    if not (labels or names) or not isinstance(feature, Hashable):
         return None
     for same in (lambda label: label == feature, lambda label: str(label) == feature):
         for j, label in enumerate(labels):

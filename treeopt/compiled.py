@@ -141,6 +141,14 @@ class Compiled:
         return order
 
     @cached_property
+    def largest_leaves(self) -> float:
+        """The sum of the largest absolute leaf value of each tree; infinite if it overflows."""
+        last = self.leaf_start[1:] - 1
+        ends = self.leaf_order[np.stack([self.leaf_start[:-1], last])]
+        with np.errstate(over="ignore"):
+            return float(np.abs(self.leaf_value[ends].astype(np.float64)).max(axis=0).sum())
+
+    @cached_property
     def depth(self) -> int:
         """Number of splits on the longest path from a root to a leaf."""
         e = self._ensemble

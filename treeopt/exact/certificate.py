@@ -41,9 +41,8 @@ def largest_sum(ensemble: Ensemble) -> float:
     that divided by the divisor, if this is larger.
     """
     e = ensemble
-    sizes = np.abs(e.compiled.leaf_value[np.array(ends_of(e, 1.0))].astype(np.float64))
     with np.errstate(over="ignore"):
-        total = sizes.max(axis=0).sum() + abs(e.base) + abs(e.tail_base)
+        total = e.compiled.largest_leaves + abs(e.base) + abs(e.tail_base)
         return float(max(total, total / e.divisor))
 
 
