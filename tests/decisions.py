@@ -208,7 +208,7 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
             ends = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)]
             low, high = ends[rng.integers(3)]
         elif known is not None and not known.complete:
-            low, high = np.clip([low, high], -5, 200)
+            low, high = np.clip([low, high], 0, 200)
         elif rng.random() < 0.1:
             low = high
         whole = bool(kind == "integer" and known is None)

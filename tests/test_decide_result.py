@@ -49,7 +49,7 @@ def decide_over_the_data(case: Case) -> None:
     X = np.clip(low * (1 - share) + high * share, low, high)
     for j in e.categories:
         known = case.matrix[:, j]
-        X[:, j] = rng.choice(known[np.isin(known, e.categories[j].value)], len(X))
+        X[:, j] = rng.choice(known[~np.isnan(known)], len(X))
     every = e.predict(X)
     asked = {"output": case.output, "class_index": case.class_index}
     for sense in SENSES:

@@ -217,8 +217,8 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
         first, last = np.ceil(low), np.floor(high)
         if first < 0 and low < high:
             raise InputError(
-                f"{given}, but its categories are codes, whole numbers from 0 on. Pass "
-                f"(0, {high:g})."
+                f"{given}, but its categories are codes, whole numbers from 0 on. Pass bounds "
+                f"such as (0, {max(high, 0.0):g})."
             )
         if last - first >= MOST_CODES:
             raise InputError(
