@@ -621,6 +621,53 @@ def test_messages_are_short():
         treeopt.minimize(model, X, gap=10**5000)
 
 
+@given(seeds)
+@settings(FUZZ, max_examples=25)
+def test_random_frames_as_bounds(seed):
+    """Whole columns stay whole, contexts may lie anywhere, and a summary is refused."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(["int64", "uint8", "Int64", "bool", "float64", "float32"], 4)
+    X = pd.DataFrame({c: rng.integers(0, 7, 80) for c in "abcd"})
+    X = X.astype({c: kind for c, kind in zip("abcd", kinds, strict=True) if kind != "float64"})
+    y = rng.normal(size=80) + X.astype(float).sum(axis=1)
+    model = RandomForestRegressor(4, random_state=0).fit(X, y)
+    context = {c: float(rng.normal() * 100) for c in "abcd" if rng.random() < 0.3}
+    for sense in SENSES:
+        res = SENSES[sense](model, X, fixed=context)
+        assert model.predict(res.frame)[0] == res.fun
+        for c, kind in zip("abcd", kinds, strict=True):
+            if c in context:
+                assert res.frame[c].iloc[0] == context[c]
+            else:
+                assert res.frame[c].dtype == kind or kind == "float64"
+        own = model.predict(X)
+        if not context:
+            assert own.min() >= res.bound if sense == "min" else own.max() <= res.bound
+    with pytest.raises(InputError, match=says("bounds", "describe()")):
+        treeopt.minimize(model, X.astype(float).describe())
+
+
+@given(seeds, st.integers(39, 700), st.booleans())
+@settings(FUZZ, max_examples=40)
+def test_random_numbers_out_of_range(seed, digits, negative):
+    """Beyond float32 in lists and as fixed values, beyond float64 everywhere: never a raw error."""
+    rng = np.random.default_rng(seed)
+    number = int(rng.integers(4, 10)) * 10**digits * (-1 if negative else 1)
+    X, y = numbered()
+    X.columns = list("abc")
+    model = RandomForestRegressor(2, random_state=0).fit(X, y)
+    feature = str(rng.choice(list("abc")))
+    for asked in ({"categories": {feature: [0.5, number]}}, {"fixed": {feature: number}}):
+        with pytest.raises(InputError, match=says(f"{next(iter(asked))}[{feature!r}]")):
+            treeopt.minimize(model, X, **asked)
+    bounds = {**dict.fromkeys("abc", (0, 1)), feature: tuple(sorted((0, number)))}
+    if digits < 308:
+        assert treeopt.minimize(model, bounds).status is Status.OPTIMAL
+    else:
+        with pytest.raises(InputError, match=says(f"bounds[{feature!r}] has a number beyond")):
+            treeopt.minimize(model, bounds)
+
+
 # Numbers that are none.
 
 
