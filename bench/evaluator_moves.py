@@ -1,8 +1,8 @@
 """Times inside compiled code: one full evaluation, moves of one coordinate, whole lines.
 
 The loops are compiled, so no time is spent in Python between two evaluations. The lines
-pass the kernels' arguments as `treeopt.moves.line` does. Categories change in large moves only,
-and no line runs along them. Links are left out of the times, but not of the comparisons.
+pass the kernels' arguments as `treeopt.model.walker.line` does. Categories change in large moves
+only, and no line runs along them. Links are left out of the times, but not of the comparisons.
 """
 
 from __future__ import annotations

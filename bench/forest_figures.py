@@ -37,8 +37,8 @@ from text import number, provenance, table
 
 import treeopt
 from treeopt.arguments import read_seed
-from treeopt.stepdirect.algorithm import advance, record
-from treeopt.stepdirect.state import (
+from treeopt.stepdirect.paper.algorithm import advance, record
+from treeopt.stepdirect.paper.state import (
     BEST,
     EVALUATED,
     ITERATION,

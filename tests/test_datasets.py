@@ -14,8 +14,8 @@ import sklearn.datasets
 from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
-from tests.data import needs
-from tests.messages import says
+from tests.support.data import needs
+from tests.support.messages import says
 from treeopt import datasets
 from treeopt.datasets import Dataset, DatasetNotFoundError, available, load
 

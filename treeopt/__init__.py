@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from treeopt import datasets, tuning
 from treeopt.adapters import from_model
+from treeopt.adapters.check import Conversion, check_conversion, warmup
 from treeopt.adapters.files import load_model
-from treeopt.categories import Categories
-from treeopt.check import Conversion, check_conversion, warmup
-from treeopt.decide import maximize, minimize
-from treeopt.ensemble import Ensemble
 from treeopt.errors import (
     InputError,
     ModelFormatError,
@@ -24,7 +21,17 @@ from treeopt.errors import (
     UnfittedModelError,
     UnsupportedModelError,
 )
-from treeopt.result import Decision, DecisionProgress, Progress, Region, SearchResult, Status
+from treeopt.model.categories import Categories
+from treeopt.model.ensemble import Ensemble
+from treeopt.result.decision import (
+    Decision,
+    DecisionProgress,
+    Progress,
+    Region,
+    SearchResult,
+    Status,
+)
+from treeopt.solve.decide import maximize, minimize
 from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
 """``python -m treeopt`` is ``treeopt``."""
 
-from treeopt.cli import main
+from treeopt.cli.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from treeopt.arithmetic import quiet
-from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import InputError, UnsupportedModelError
+from treeopt.model.ensemble import Ensemble
+from treeopt.types import Array
 
 ADAPTERS = {
     "sklearn": "treeopt.adapters.scikit_learn",

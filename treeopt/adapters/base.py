@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from treeopt.ensemble import MAX_FEATURES, Array, Ensemble
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
+from treeopt.model.ensemble import MAX_FEATURES, Ensemble
+from treeopt.types import Array
 
 MAX_MEMBERS = 2**26
 """More members than this, in all sets of categories together, are taken for damage."""

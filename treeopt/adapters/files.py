@@ -10,8 +10,8 @@ from typing import Any
 
 from treeopt.adapters import check_output, from_model
 from treeopt.arithmetic import quiet
-from treeopt.ensemble import Ensemble
 from treeopt.errors import InputError, ModelFormatError, TreeoptError
+from treeopt.model.ensemble import Ensemble
 
 WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
 

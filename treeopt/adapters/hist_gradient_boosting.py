@@ -24,10 +24,11 @@ from treeopt.adapters.base import (
     summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
-from treeopt.categories import Categories, exact
-from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
-from treeopt.links import IDENTITY, Link
+from treeopt.model.categories import Categories, exact
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import IDENTITY, Link
+from treeopt.types import Array
 
 LINKS = {
     "squared_error": IDENTITY,

@@ -28,11 +28,12 @@ from treeopt.adapters.base import (
     summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
-from treeopt.categories import Categories, truncated
-from treeopt.cells import ZERO_CUTS
-from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
-from treeopt.links import IDENTITY, Link
+from treeopt.model.categories import Categories, truncated
+from treeopt.model.cells import ZERO_CUTS
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import IDENTITY, Link
+from treeopt.types import Array
 
 MODELS = ("LGBMRegressor", "LGBMClassifier", "LGBMRanker", "Booster")
 """The models that are read."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeopt.adapters.base import refuse
-from treeopt.ensemble import Array
 from treeopt.errors import InputError
-from treeopt.links import IDENTITY, Link
+from treeopt.model.link import IDENTITY, Link
+from treeopt.types import Array
 
 
 class Refusal(NamedTuple):

@@ -29,9 +29,10 @@ from treeopt.adapters.base import (
     summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
-from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
-from treeopt.links import IDENTITY, Link
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import IDENTITY, Link
+from treeopt.types import Array
 
 _WRAPS = "it wraps another model"
 _SEARCH = (_WRAPS, "Pass its best_estimator_.")

@@ -29,11 +29,12 @@ from treeopt.adapters.base import (
     summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
-from treeopt.categories import Categories, truncated
-from treeopt.ensemble import Array, Ensemble
 from treeopt.errors import ModelFormatError
-from treeopt.kernels import links
-from treeopt.links import IDENTITY, Link
+from treeopt.kernels import link_functions as links
+from treeopt.model.categories import Categories, truncated
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import IDENTITY, Link
+from treeopt.types import Array
 
 MODELS = (
     *("XGBRegressor", "XGBClassifier", "XGBRanker", "XGBRFRegressor", "XGBRFClassifier"),

@@ -19,11 +19,12 @@ import numpy as np
 
 from treeopt.errors import UnsupportedModelError
 from treeopt.exact.lists import cut_features, first_meets
-from treeopt.links import IDENTITY
+from treeopt.model.link import IDENTITY
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array, Ensemble
-    from treeopt.exact.leaves import Leaves
+    from treeopt.model.ensemble import Ensemble
+    from treeopt.problem.leaves import Leaves
+    from treeopt.types import Array
 
 MAX_SUM = {np.dtype(np.float32): float(np.finfo(np.float32).max) / 2, np.dtype(np.float64): 1e290}
 """Sums of each precision must stay below this. Half the largest float32 leaves room for rounding.

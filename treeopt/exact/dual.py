@@ -33,7 +33,7 @@ import numpy as np
 from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.types import Array
 
 LARGE = 1e300
 """More than any sum."""

@@ -18,9 +18,9 @@ from treeopt.exact.dual import LARGE, Part, ascend, choose_cut, shrink, whole_pa
 from treeopt.exact.tree_search import TIE_ROOM
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
-    from treeopt.exact.leaves import Leaves
     from treeopt.exact.tree_search import Run
+    from treeopt.problem.leaves import Leaves
+    from treeopt.types import Array
 
 STEP_BITS = 46
 """The step of all sums is so many bits below the largest."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeopt.exact.certificate import model_rounding, partial_sums, search_rounding
-from treeopt.stand_ins import staircase
+from treeopt.model.stand_ins import staircase
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
-    from treeopt.grid import Grid
-    from treeopt.limits import Limits
+    from treeopt.problem.grid import Grid
+    from treeopt.run.limits import Limits
+    from treeopt.types import Array
 
 N_DESCENTS = 3
 """So many starts are descended from for the known point."""

@@ -18,16 +18,16 @@ import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.exact.certificate import Certificate
+from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.leaves import Leaves, restrict
-from treeopt.exact.local_search import LocalSearch
 from treeopt.exact.tree_search import TreeSearch
-from treeopt.limits import LOOK_EVERY, Limits
-from treeopt.stand_ins import staircase
+from treeopt.model.stand_ins import staircase
+from treeopt.problem.leaves import Leaves, restrict
+from treeopt.run.limits import LOOK_EVERY, Limits
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
-    from treeopt.grid import Grid
+    from treeopt.problem.grid import Grid
+    from treeopt.types import Array
 
 MS = 1_000_000
 """A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
@@ -458,8 +458,8 @@ def _solver() -> Solver:
 
 def _stand_in() -> Grid:
     """Return the grid of a small problem."""
-    from treeopt.grid import Grid
-    from treeopt.space import read_space
+    from treeopt.problem.grid import Grid
+    from treeopt.problem.space import read_space
 
     ensemble = staircase(4, np.float64)
     return Grid(ensemble, read_space(ensemble, [(0, 3)]))

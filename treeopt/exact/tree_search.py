@@ -26,12 +26,12 @@ from treeopt.exact.branching import (
     WORK,
     examine,
 )
-from treeopt.exact.leaves import Leaves, copy
 from treeopt.exact.lists import gather, narrow
 from treeopt.kernels.jit import is_set, kernel
+from treeopt.problem.leaves import Leaves, copy
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.types import Array
 
 # The places of `Search.counter`: open nodes on the heap, unused places of the pool, the level of
 # the plunge (-1: none), nodes so far and in this plunge, work so far, ties noted; and, set from

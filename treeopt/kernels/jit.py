@@ -79,16 +79,26 @@ def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         # Not public: where numba has it no more, its own rule holds, and a test says so.
         file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
         if file is not None:
-            file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
+            stamp = _stamp(_room(Path(function.__code__.co_filename)))
+            file._source_stamp = stamp
+            # Compared before the rest is read: an older index may name modules that are gone.
+            file._version = f"{file._version} {stamp}"
     result: Callable[..., Any] = compiled
     return result
+
+
+def _room(file: Path) -> Path:
+    """Return the folder of the package, right below its root, that a file lies in."""
+    package = Path(__file__).parents[1]
+    inside = package in file.parents[1:]
+    return package / file.relative_to(package).parts[0] if inside else file.parent
 
 
 @cache
 def _stamp(folder: Path) -> tuple[int, int]:
     """Return the time of the last change, and the size, of a folder's sources and the kernels'."""
     folders = {folder, Path(__file__).parent}
-    files = [path.stat() for each in folders for path in each.glob("*.py")]
+    files = [path.stat() for each in folders for path in each.rglob("*.py")]
     return max(f.st_mtime_ns for f in files), sum(f.st_size for f in files)
 
 

@@ -9,7 +9,7 @@ Algorithm 1, and `refinement` what the default adds.
 from __future__ import annotations
 
 from treeopt.stepdirect.ask_tell import StepDirect
-from treeopt.stepdirect.optimizer import stepdirect
+from treeopt.stepdirect.minimizer import stepdirect
 from treeopt.stepdirect.settings import StepDirectSettings
 
 __all__ = ["StepDirect", "StepDirectSettings", "stepdirect"]

@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treeopt.arguments import read_count, read_seed, read_weights
-from treeopt.dimensions import LARGEST_INTEGER, Dimensions, as_text, from_text, read_dimensions
 from treeopt.errors import InputError
+from treeopt.problem.dimensions import (
+    LARGEST_INTEGER,
+    Dimensions,
+    as_text,
+    from_text,
+    read_dimensions,
+)
 from treeopt.stepdirect import saved
+from treeopt.stepdirect.paper.state import ASKED, EVALUATED, State, grown, new_state
 from treeopt.stepdirect.settings import StepDirectSettings
-from treeopt.stepdirect.state import ASKED, EVALUATED, State, grown, new_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from treeopt.ensemble import Array
+    from treeopt.types import Array
 
 REMEMBERED = 64
 """After so many steps whose points are all known already, a new point is drawn instead."""
@@ -284,7 +290,7 @@ class StepDirect:
 
         What is not known counts as failed; if it is told later, it is taken up then.
         """
-        from treeopt.stepdirect.algorithm import adopt, advance, record
+        from treeopt.stepdirect.paper.algorithm import adopt, advance, record
 
         state, count = self._state, self._state.counter
         samples = int(count[EVALUATED] + count[ASKED])

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.limits import Limits, Stopped
-from treeopt.result import Status
+from treeopt.result.decision import Status
+from treeopt.run.limits import Limits, Stopped
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.types import Array
 
 
 _HINT = (

@@ -29,9 +29,9 @@ import numpy as np
 
 from treeopt.kernels.jit import kernel
 from treeopt.kernels.random import below, choose, normal, uniform
-from treeopt.stepdirect.initialization import GOLDEN
-from treeopt.stepdirect.partition import rectangle_of, store
-from treeopt.stepdirect.state import (
+from treeopt.stepdirect.paper.initialization import GOLDEN
+from treeopt.stepdirect.paper.partition import rectangle_of, store
+from treeopt.stepdirect.paper.state import (
     AGAIN,
     AT,
     AWAY,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.stepdirect.rules import Rules
-from treeopt.stepdirect.state import (
+from treeopt.stepdirect.paper.rules import Rules
+from treeopt.stepdirect.paper.state import (
     AGAIN,
     ASKED,
     AT,
@@ -44,7 +44,7 @@ from treeopt.stepdirect.state import (
 )
 
 if TYPE_CHECKING:
-    from treeopt.ensemble import Array
+    from treeopt.types import Array
 
 FORMAT = 1
 """Version of the files."""

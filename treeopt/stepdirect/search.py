@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeopt.limits import Limits, Stopped
-from treeopt.result import Progress, SearchResult, Status, improvements
+from treeopt.result.decision import Progress, SearchResult, Status, improvements
+from treeopt.run.limits import Limits, Stopped
 from treeopt.stepdirect.evaluation import Caller, VectorizedCaller
-from treeopt.stepdirect.rules import Rules
+from treeopt.stepdirect.paper.rules import Rules
+from treeopt.stepdirect.paper.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state
 from treeopt.stepdirect.settings import StepDirectSettings
-from treeopt.stepdirect.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state
 
 if TYPE_CHECKING:
-    from treeopt.bounds import Box
-    from treeopt.ensemble import Array, Ensemble
+    from treeopt.model.ensemble import Ensemble
+    from treeopt.problem.bounds import Box
+    from treeopt.types import Array
 
 SLICE = 0.02
 """Seconds that a compiled run goes on before signals, limits and the callback are looked at."""
@@ -57,7 +58,7 @@ class Search:
 
     def on_function(self, caller: Caller, n_workers: int) -> None:
         """Run on a Python function."""
-        from treeopt.stepdirect.algorithm import advance, record
+        from treeopt.stepdirect.paper.algorithm import advance, record
 
         rules = self.rules(n_workers)
         with self.limits.pause():  # compiles
@@ -84,7 +85,7 @@ class Search:
 
     def on_ensemble(self, ensemble: Ensemble) -> None:
         """Run on a compiled ensemble, slice by slice."""
-        from treeopt.stepdirect.compiled import run_masks, run_walk
+        from treeopt.stepdirect.on_ensemble import run_masks, run_walk
 
         compiled = ensemble.compiled
         with self.limits.pause():  # the conversion of the model
@@ -155,7 +156,7 @@ class Search:
 
     def points(self, first: int, last: int) -> Array:
         """Return samples of the unit cube as points of the box."""
-        from treeopt.stepdirect.compiled import points_of
+        from treeopt.stepdirect.on_ensemble import points_of
 
         points: Array = points_of(self.state.u[first:last], self.free, *self.box)
         return points

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.stepdirect import rules
-from treeopt.stepdirect.rules import Rules
+from treeopt.stepdirect.paper import rules
+from treeopt.stepdirect.paper.rules import Rules
 
 DIAGONAL = 6
 """Points beside the centre with which a search begins that has few evaluations."""

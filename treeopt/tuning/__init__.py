@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from treeopt.dimensions import Choice, Integer, Real
+from treeopt.problem.dimensions import Choice, Integer, Real
 
 if TYPE_CHECKING:
     from treeopt.tuning.sampler import StepDirectSampler

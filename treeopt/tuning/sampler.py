@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from treeopt.arguments import read_count, read_seed
-from treeopt.dimensions import Choice, Dimension, Integer, Real
 from treeopt.errors import InputError
+from treeopt.problem.dimensions import Choice, Dimension, Integer, Real
 from treeopt.stepdirect import StepDirect, StepDirectSettings
 
 try:

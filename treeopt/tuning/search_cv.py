@@ -18,8 +18,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
 
 from treeopt.arguments import read_count
-from treeopt.dimensions import Dimensions, read_dimensions
 from treeopt.errors import InputError
+from treeopt.problem.dimensions import Dimensions, read_dimensions
 from treeopt.stepdirect import StepDirect, StepDirectSettings
 from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe, describe_estimator
 

@@ -1,0 +1,728 @@
+"""The kernels of search and proof against plain Python, on small random trees."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from math import fsum
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+
+import treeopt
+from tests.support.decisions import FUZZ, random_problem
+from tests.support.truth import ensembles, leaf_of
+from treeopt.exact import descent as local_search
+from treeopt.exact import dual, reduction, solver, tree_search
+from treeopt.exact.branching import (
+    BRANCH,
+    CUT,
+    EMPTY,
+    FEATURE,
+    LEFT,
+    NARROW,
+    NARROWED,
+    RIGHT,
+    SOLVED,
+    examine,
+)
+from treeopt.exact.certificate import Certificate, model_rounding, partial_sums, search_rounding
+from treeopt.exact.descent import LocalSearch
+from treeopt.exact.dual import Part
+from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.lists import gather, narrow
+from treeopt.exact.solver import Threads, list_leaves
+from treeopt.exact.tree_search import TreeSearch
+from treeopt.problem.grid import Grid
+from treeopt.problem.leaves import Leaves
+from treeopt.problem.space import read_space
+from treeopt.run.limits import Limits
+
+seeds = st.integers(0, 2**32 - 1)
+signs = st.sampled_from([1.0, -1.0])
+
+
+def grid_of(e, rng) -> Grid | None:
+    problem = random_problem(e, rng)
+    if not all(v.size for v in problem.values):
+        return None
+    return Grid(e, read_space(e, **problem.options))
+
+
+def points_of(leaves: Leaves) -> np.ndarray:
+    """Return all points of the grid."""
+    sizes = np.diff(leaves.place_start)
+    every = list(itertools.product(*map(range, sizes)))
+    return np.array(every, np.int32).reshape(len(every), sizes.size)
+
+
+def inside(leaves: Leaves, point: np.ndarray) -> np.ndarray:
+    """Return the boxes that hold a point."""
+    within = (leaves.low <= point[:, None]) & (point[:, None] <= leaves.high)
+    return np.flatnonzero(within.all(axis=0))
+
+
+def value_at(leaves: Leaves, point: np.ndarray) -> float:
+    return leaves.constant + leaves.value[inside(leaves, point)].sum()
+
+
+def random_leaves(seed: int, p: int = 3, n_trees: int = 4, most: int = 6, size: int = 5) -> Leaves:
+    """Cut the grid into boxes at random, once for each tree."""
+    rng = np.random.default_rng(seed)
+    rows, start = [], [0]
+    for _ in range(n_trees):
+        boxes = [(np.zeros(p, int), np.full(p, size - 1))]
+        for _ in range(int(rng.integers(0, most))):
+            low, high = boxes.pop(int(rng.integers(len(boxes))))
+            k = int(rng.integers(p))
+            if low[k] == high[k]:
+                boxes.append((low, high))
+                continue
+            cut = int(rng.integers(low[k], high[k]))
+            left, right = (low, high.copy()), (low.copy(), high)
+            left[1][k], right[0][k] = cut, cut + 1
+            boxes += [left, right]
+        values = np.sort(np.round(rng.normal(size=len(boxes)), 1))
+        rows += list(zip(values, boxes, strict=True))
+        start.append(len(rows))
+    return Leaves(
+        value=np.array([v for v, _ in rows]),
+        low=np.array([b[0] for _, b in rows], np.int32).T.copy(),
+        high=np.array([b[1] for _, b in rows], np.int32).T.copy(),
+        leaf=np.arange(len(rows), dtype=np.int32),
+        start=np.array(start),
+        place_start=np.arange(0, size * p + 1, size),
+        constant=0.5,
+    )
+
+
+# The boxes of leaves.
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=60)
+def test_every_point_lies_in_one_box_of_each_tree(e, seed, sign):
+    """The one whose leaf the walk down the tree reaches."""
+    rng = np.random.default_rng(seed)
+    grid = grid_of(e, rng)
+    if grid is None:
+        return
+    leaves = list_leaves(grid, sign, Limits(None))
+    assert (np.diff(leaves.start) > 0).all() and leaves.start.size == e.n_trees + 1
+    tree = np.repeat(np.arange(e.n_trees), np.diff(leaves.start))
+    assert (np.diff(leaves.value)[np.diff(tree) == 0] >= 0).all()
+    number = e.compiled.leaves[0]  # of each leaf, from left to right
+    every = points_of(leaves)
+    for point in every[rng.choice(len(every), min(len(every), 8), replace=False)]:
+        held = inside(leaves, point)
+        assert tree[held].tolist() == list(range(e.n_trees))
+        x = representative(grid, point)
+        nodes = [leaf_of(e, t, x) for t in range(e.n_trees)]
+        assert leaves.leaf[held].tolist() == number[nodes].tolist()
+        assert leaves.value[held].tolist() == (sign * e.value[nodes].astype(float)).tolist()
+
+
+def representative(grid: Grid, point: np.ndarray) -> np.ndarray:
+    """Return inputs in the cells of a point, without `Grid.region`: the last of each cell."""
+    e, space = grid.ensemble, grid.space
+    x = np.where(np.isinf(space.lower), 0.0, space.lower)
+    cells = e.compiled.cells
+    kind = e.input_dtype.type
+    at = grid.cells_at(point[None, :])[0]
+    for j, column in enumerate(cells.columns):
+        cuts = cells.cuts_of(j)
+        if at[j] == cuts.size + 1:
+            x[column] = np.nan
+        elif at[j] == cuts.size:
+            x[column] = np.nextafter(kind(cuts[-1] if cuts.size else 0), kind(np.inf))
+        else:
+            last = kind(cuts[at[j]])
+            x[column] = last if last <= cuts[at[j]] else np.nextafter(last, kind(-np.inf))
+        if x[column] == e.missing_value:
+            x[column] = np.nextafter(kind(x[column]), kind(-np.inf))
+    return x
+
+
+def test_random_leaves_are_what_they_should_be():
+    for seed in range(20):
+        leaves = random_leaves(seed)
+        for point in points_of(leaves):
+            assert inside(leaves, point).size == 4
+
+
+# All lines through a point.
+
+
+@given(seeds)
+@settings(FUZZ, max_examples=60)
+def test_one_pass_sees_all_lines(seed):
+    leaves = random_leaves(seed)
+    rng = np.random.default_rng(seed)
+    walk = local_search.new_walk(leaves)
+    best = np.zeros(3, np.int64)
+    for _ in range(4):
+        point = rng.integers(0, 5, 3).astype(np.int32)
+        local_search.go_to(leaves, walk, point)
+        best[:] = -1
+        total, least = local_search.look(leaves, walk, best)
+        assert total == pytest.approx(value_at(leaves, point), abs=1e-12)
+        lines = np.empty((3, 5))
+        for k, c in itertools.product(range(3), range(5)):
+            moved = point.copy()
+            moved[k] = c
+            lines[k, c] = value_at(leaves, moved) - total
+        assert least == pytest.approx(min(lines.min(), 0.0), abs=1e-12)
+        if least < -1e-9:
+            k, first, last = best
+            assert np.allclose(lines[k, first : last + 1], least, atol=1e-12)
+        assert not walk.change.any()
+
+
+@given(seeds)
+@settings(FUZZ, max_examples=60)
+def test_descents_end_in_local_minima(seed):
+    leaves = random_leaves(seed)
+    rng = np.random.default_rng(seed)
+    starts = rng.integers(0, 5, (2, 3)).astype(np.int32)
+    search = LocalSearch(leaves, starts, 1e-12, seed)
+    for _ in range(6):
+        before = search.value
+        search.step(2**62)
+        here = value_at(leaves, search.walk.at)
+        for k, c in itertools.product(range(3), range(5)):
+            moved = search.walk.at.copy()
+            moved[k] = c
+            assert value_at(leaves, moved) >= here - 1e-9
+        assert search.value == pytest.approx(min(before, here), abs=1e-12)
+        assert search.value == pytest.approx(value_at(leaves, search.best), abs=1e-12)
+
+
+def test_a_local_search_makes_no_more_passes_than_it_may():
+    leaves = random_leaves(3, n_trees=12, most=20)
+    for most in (1, 2, 3, 10):
+        search = LocalSearch(leaves, np.zeros((1, 3), np.int32), 1e-12, 0)
+        while search.passes < most:
+            search.step(most)
+        assert search.passes == most
+
+
+# Lists of boxes, and what each cut of a node brings.
+
+
+class Node:
+    """The lists of a node whose box is given, as a plunge has them."""
+
+    def __init__(
+        self, leaves: Leaves, box: np.ndarray, threshold: float = np.inf, room: int = 5000
+    ):
+        self.leaves, self.box = leaves, box
+        self.value, self.boxes = np.empty(room), np.empty((room, box.size), np.int32)
+        self.arena = np.zeros(4 * room, np.int32)
+        first = np.empty(leaves.start.size, np.int64)
+        self.constant = leaves.constant
+        table = self.value, self.boxes
+        self.n, self.end = gather(leaves, box, threshold, *table, self.arena, first)
+        self.at = 0
+        self.rows = self.end - self.n - 1
+
+    def lists(self) -> list[list[int]]:
+        at = self.arena[self.at : self.at + self.n + 1]
+        return [self.arena[a:b].tolist() for a, b in itertools.pairwise(at)]
+
+    def bound(self, low=None, high=None) -> float:
+        """Return the sum of the best boxes that meet one, or infinity."""
+        p = self.box.size // 2
+        low = self.box[:p] if low is None else low
+        high = self.box[p:] if high is None else high
+        total = self.constant
+        for rows in self.lists():
+            meets = [
+                self.value[r]
+                for r in rows
+                if (self.boxes[r, :p] <= high).all() and (self.boxes[r, p:] >= low).all()
+            ]
+            total += min(meets, default=np.inf)
+        return total
+
+    def least(self) -> float:
+        """Return the least value of any point in the box, or infinity."""
+        p = self.box.size // 2
+        ranges = [range(a, b + 1) for a, b in zip(self.box[:p], self.box[p:], strict=True)]
+        points = (np.array(point) for point in itertools.product(*ranges))
+        return min((self.bound(x, x) for x in points), default=np.inf)
+
+
+def node_of(seed: int, threshold: float = np.inf, **shape) -> Node:
+    leaves = random_leaves(seed, **shape)
+    rng = np.random.default_rng(seed)
+    p, size = leaves.low.shape[0], int(leaves.place_start[1])
+    ends = np.sort(rng.integers(0, size, (2, p)), axis=0)
+    ends[:, rng.random(p) < 0.5] = [[0], [size - 1]]
+    return Node(leaves, ends.ravel().astype(np.int32), threshold)
+
+
+@given(seeds)
+@settings(FUZZ, max_examples=60)
+def test_a_node_has_the_boxes_that_meet_it(seed):
+    node = node_of(seed)
+    p = 3
+    low, high = node.box[:p], node.box[p:]
+    leaves = node.leaves
+    meets = (leaves.low <= high[:, None]) & (leaves.high >= low[:, None])
+    kept = [row for rows in node.lists() for row in rows]
+    assert sorted(node.value[kept]) == sorted(leaves.value[meets.all(axis=0)])
+    assert node.constant == leaves.constant and node.n == 4
+    best = min(
+        value_at(leaves, np.array(x))
+        for x in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+    )
+    assert node.least() == pytest.approx(best, abs=1e-12)
+
+
+@given(seeds, st.floats(0.1, 3.0))
+@settings(FUZZ, max_examples=80)
+def test_filtering_loses_no_point_below_the_threshold(seed, slack):
+    node = node_of(seed)
+    least, bound = node.least(), node.bound()
+    kept = Node(node.leaves, node.box.copy(), bound + slack)
+    if least < bound + slack - 1e-9:
+        assert kept.least() == pytest.approx(least, abs=1e-12)
+    box, changed = node.box.copy(), np.zeros(3, np.int64)
+    n, fold, rest, _, _ = narrow(
+        node.value,
+        node.boxes,
+        node.arena,
+        0,
+        node.n,
+        node.end,
+        box,
+        changed,
+        0,
+        slack,
+        node.leaves.stop,
+    )
+    if n < 0:
+        assert least >= bound + slack - 1e-9
+        return
+    node.at, node.n, node.constant, node.box = node.end, n, node.constant + fold, box
+    assert node.bound() == pytest.approx(bound, abs=1e-12) or node.bound() > bound
+    assert node.constant + rest == pytest.approx(
+        node.constant + sum(node.value[rows[0]] for rows in node.lists()), abs=1e-12
+    )
+    if least < bound + slack - 1e-9:
+        assert node.least() == pytest.approx(least, abs=1e-12)
+
+
+@given(seeds, st.sampled_from([np.inf, 2.0, 0.7, 0.2]))
+@settings(FUZZ, max_examples=150)
+def test_the_bounds_of_both_sides_of_a_cut(seed, slack):
+    node = node_of(seed)
+    p = 3
+    bound, least, before = node.bound(), node.least(), node.box.copy()
+    whole, real, changed = np.zeros(4, np.int64), np.zeros(2), np.zeros(p, np.int64)
+    loss = np.full((2, int(node.leaves.place_start[-1])), np.nan)
+    finite = slack if np.isfinite(slack) else 50.0
+    outcome = examine(
+        node.value,
+        node.boxes,
+        node.arena,
+        0,
+        node.n,
+        node.box,
+        finite,
+        node.leaves.place_start,
+        loss,
+        changed,
+        whole,
+        real,
+        node.leaves.stop,
+    )
+    better = least < bound + finite - 1e-9
+    if outcome == EMPTY:
+        assert not better
+        return
+    if outcome == NARROW:
+        features = changed[: whole[NARROWED]]
+        assert features.size and (node.box != before).any()
+        if better:
+            assert node.least() == pytest.approx(least, abs=1e-12)
+        return
+    if outcome == SOLVED:
+        assert node.least() == pytest.approx(bound, abs=1e-12) == least
+        point = node.box[:p]
+        assert node.bound(point, point) == pytest.approx(bound, abs=1e-12)
+        return
+    assert outcome == BRANCH
+    k, cut = int(whole[FEATURE]), int(whole[CUT])
+    assert before[k] <= cut < before[p + k] and (node.box == before).all()
+    left, right = before.copy(), before.copy()
+    left[p + k], right[k] = cut, cut + 1
+    for side, box in ((LEFT, left), (RIGHT, right)):
+        true = node.bound(box[:p], box[p:]) - bound
+        assert real[side] <= true + 1e-12
+        assert real[side] >= min(true, finite) - 1e-9 or not real.any()  # no cut gains at all
+
+
+# The stronger bound.
+
+
+def steps_of(leaves: Leaves) -> float:
+    return DualSearch(leaves, 0.0, 0.0, 1).step
+
+
+def values_at(part: Part, place: tuple[int, ...]) -> list[float]:
+    """Return the values of the boxes of each tree that hold a point: one each."""
+    values = []
+    for t in range(part.tree_start.size - 1):
+        holds = np.ones(part.value.size, bool)
+        for q in range(part.pair_start[t], part.pair_start[t + 1]):
+            own = range(part.segment_start[q], part.segment_start[q + 1])
+            at = place[part.pair_feature[q]]
+            segment = next(s for s in own if part.first[s] <= at < part.end[s])
+            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+                holds[part.box[i]] &= part.from_[i] <= segment <= part.to[i]
+        (held,) = np.flatnonzero(holds[part.tree_start[t] : part.tree_start[t + 1]])
+        values.append(float(part.value[part.tree_start[t] + held]))
+    return values
+
+
+def sums_of(part: Part) -> dict[tuple[int, ...], float]:
+    """Return the sum at each point of a part, by the places of the whole grid."""
+    sizes = np.diff(part.place_start)
+    sums = {}
+    for place in itertools.product(*map(range, sizes)):
+        at = tuple(int(part.place[part.place_start[j] + c]) for j, c in enumerate(place))
+        sums[at] = sum(values_at(part, place))
+    return sums
+
+
+def kept_at_random(part: Part, rng: np.random.Generator) -> np.ndarray:
+    keep = rng.random(part.place.size) < 0.6
+    for a, b in itertools.pairwise(part.place_start):
+        keep[rng.integers(a, b)] = True
+    return keep
+
+
+def ascended(part: Part, sweeps: int, cut: float, step: float, keep: np.ndarray) -> float:
+    """Return the bound after some sweeps, one feature after the other."""
+    at, end = 0, sweeps * (part.place_start.size - 1)
+    bound, at = dual.ascend(part, at, end, 0, cut, step, keep)
+    while at < end:
+        bound, at = dual.ascend(part, at, end, 1, cut, step, keep)
+    return bound
+
+
+def priced(seed: int, sweeps: int = 2) -> tuple[Part, float]:
+    """Return a part with prices that are not zero."""
+    leaves = random_leaves(seed, n_trees=6, most=8)
+    step = steps_of(leaves)
+    part = dual.whole_part(leaves, step)
+    ascended(part, sweeps, 1e9, step, np.ones(part.place.size, bool))
+    return part, step
+
+
+@given(seeds)
+@settings(FUZZ, max_examples=30)
+def test_the_whole_part_is_the_whole_problem(seed):
+    leaves = random_leaves(seed)
+    part = dual.whole_part(leaves, steps_of(leaves))
+    for place in points_of(leaves):
+        held = values_at(part, tuple(place))
+        true = leaves.value[inside(leaves, place)]
+        assert (np.array(held) <= true).all() and np.allclose(held, true, atol=1e-12)
+
+
+@given(seeds, st.integers(0, 3))
+@settings(FUZZ, max_examples=40)
+def test_a_smaller_part_keeps_the_sums(seed, sweeps):
+    """At each point that is left they are those of the whole; joined places are alike."""
+    part, _ = priced(seed, sweeps)
+    keep = kept_at_random(part, np.random.default_rng(seed))
+    settled, small = dual.shrink(part, keep)
+    before = {at: v for at, v in sums_of(part).items() if keep[list(at)].all()}
+    after = sums_of(small)
+    assert all(before[at] == settled + v for at, v in after.items())
+    assert min(before.values()) == settled + min(after.values())
+    assert len(set(before.values())) == len({settled + v for v in after.values()})
+
+
+@given(seeds, st.integers(0, 6), st.integers(0, 2))
+@settings(FUZZ, max_examples=80)
+def test_prices_raise_the_bound_and_keep_it_true(seed, sweeps, before):
+    part, step = priced(seed, before)
+    least = min(sums_of(part).values())
+    plain = sum(part.value[a:b].min() for a, b in itertools.pairwise(part.tree_start))
+    keep = np.ones(part.place.size, bool)
+    bounds = [ascended(part, n, 1e9, step, keep) for n in (0, sweeps, sweeps)]
+    assert keep.all()
+    assert plain <= bounds[0] <= bounds[1] <= bounds[2] <= least
+
+
+@given(seeds, st.integers(1, 4), st.floats(-0.5, 2.0))
+@settings(FUZZ, max_examples=80)
+def test_no_place_of_a_better_point_is_left_out(seed, sweeps, above):
+    part, step = priced(seed, 1)
+    sums = sums_of(part)
+    cut = min(sums.values()) + above
+    keep = np.ones(part.place.size, bool)
+    bound = ascended(part, sweeps, cut, step, keep)
+    assert bound <= min(sums.values())
+    feature, at = dual.choose_cut(part, 1e-6, cut, keep)
+    for places, value in sums.items():
+        if value < cut - step:  # which is no multiple of it
+            assert keep[list(places)].all()
+    if feature >= 0:
+        assert part.place_start[feature] <= at < part.place_start[feature + 1] - 1
+
+
+@given(seeds, st.floats(-0.5, 2.0))
+@settings(FUZZ, max_examples=80)
+def test_a_node_of_the_stronger_bound(seed, above):
+    leaves = random_leaves(seed, n_trees=6, most=8)
+    part, step = priced(seed, 1)
+    keep = kept_at_random(part, np.random.default_rng(seed))
+    every = {at: v for at, v in sums_of(part).items() if keep[list(at)].all()}
+    least = min(every.values())
+    cut = least + above
+    node = DualSearch(leaves, 0.0, 0.0, 1)._bounded(part, keep, 0.0, cut).node
+    if node is None:
+        assert least >= cut - step
+        return
+    left = {at: v + node.settled for at, v in sums_of(node.part).items()}
+    assert min(node.bound, cut) <= least + step and all(every[at] == v for at, v in left.items())
+    if least < cut - step:
+        assert min(left.values()) == least
+    if not node.part.value.size:
+        assert node.bound == node.settled
+    elif least < cut - step:
+        both = [{at: v for at, v in left.items() if kept(node, side, at)} for side in (0, 1)]
+        assert min(v for half in both for v in half.values()) == least
+        assert not set(both[0]) & set(both[1])
+
+
+def kept(node, side: int, at: tuple[int, ...]) -> bool:
+    """Tell whether a child keeps a point, by its places in the whole grid."""
+    number = {int(place): i for i, place in enumerate(node.part.place)}
+    return bool(node.child(side)[[number[place] for place in at]].all())
+
+
+def test_prices_that_grow_too_large_are_not_relied_on():
+    leaves = random_leaves(5, n_trees=6)
+    part = dual.whole_part(leaves, steps_of(leaves))
+    part.lam[:] = 2.0**60 * steps_of(leaves)
+    keep = np.ones(part.place.size, bool)
+    bound = ascended(part, 2, 1e9, steps_of(leaves), keep)
+    assert bound == -dual.LARGE and keep.all() and not part.lam.any()
+
+
+# Whole searches.
+
+
+def least_of(leaves: Leaves) -> float:
+    return min(value_at(leaves, x) for x in points_of(leaves))
+
+
+both = pytest.mark.parametrize("kind", [TreeSearch, DualSearch])
+NOISE = 1e-12
+
+
+def prove(kind, leaves: Leaves, work: int, n_jobs: int, value: float, seed: int = 0) -> None:
+    """Stop again and again: the bound is true, and in the end it meets the best value."""
+    least, noise = least_of(leaves), 1e-10
+    search = kind(leaves, NOISE, 8 * NOISE, n_jobs)
+    best = np.zeros(leaves.low.shape[0], np.int32)
+    bounds = []
+    with Threads(n_jobs) as threads:
+        for _ in range(100_000):
+            for point in search.advance(work, best, value, threads.run):
+                assert value_at(leaves, point) >= least - noise
+                if value_at(leaves, point) < value:
+                    best, value = point, value_at(leaves, point)
+            ties = [bound for bound, _ in search.ties]
+            bounds.append(min([search.bound, search.tie_bound, value, *ties]))
+            assert bounds[-1] <= least + noise
+            if not search.is_open:
+                break
+    assert not search.is_open and value == pytest.approx(least, abs=noise)
+    assert bounds[-1] == pytest.approx(least, abs=noise)
+    assert all(after >= before - noise for before, after in itertools.pairwise(bounds))
+
+
+@both
+def test_searches_stop_anywhere_with_a_true_bound(kind, monkeypatch):
+    """Without a word from outside they find the least value and prove it."""
+
+    @given(seeds, st.integers(1, 4000), st.integers(1, 20), st.booleans(), st.sampled_from([1, 3]))
+    @settings(FUZZ, max_examples=60)
+    def run(seed, work, plunge, is_given, n_jobs):
+        monkeypatch.setattr(tree_search, "PLUNGE_NODES", plunge)
+        leaves = random_leaves(seed, n_trees=8, most=14)
+        prove(kind, leaves, work, n_jobs, least_of(leaves) if is_given else np.inf)
+
+    run()
+
+
+@both
+def test_searches_that_run_out_of_memory_go_deep(kind, monkeypatch):
+    monkeypatch.setattr(tree_search, "OPEN_BYTES", 0)
+    monkeypatch.setattr("treeopt.exact.dual_search.OPEN_BYTES", 0)
+    for seed in range(3):
+        leaves = random_leaves(seed, p=4, n_trees=12, most=20, size=6)
+        prove(kind, leaves, 500, 1, np.inf)
+
+
+@pytest.mark.parametrize("bytes_allowed", [2**20, 0])
+def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
+    """The first nodes fill it, or there is no room for lists: nothing is lost, and it ends."""
+    monkeypatch.setattr(tree_search, "PLUNGE_NODES", 1)
+    monkeypatch.setattr(tree_search, "OPEN_BYTES", bytes_allowed)
+    small = tree_search.new_search
+
+    def new_search(leaves, *arguments):
+        search = small(leaves, *arguments, room=2 * tree_search.LEVELS + 3)
+        lists = leaves.value.size + leaves.start.size + 2
+        return search._replace(arena=np.empty(2 * lists, np.int32))
+
+    monkeypatch.setattr(tree_search, "new_search", new_search)
+    full = []
+    grow = tree_search.grown
+
+    def grown(search, more, is_over):
+        full.append(more)
+        return grow(search, more, is_over)
+
+    monkeypatch.setattr(tree_search, "grown", grown)
+    for seed in range(3):
+        leaves = random_leaves(seed, p=4, n_trees=14, most=25, size=6)
+        prove(TreeSearch, leaves, 3000, 1, np.inf)
+    assert full
+
+
+@given(seeds, st.sampled_from([1, 3]))
+@settings(FUZZ, max_examples=40)
+def test_nodes_that_were_interrupted_are_not_lost(seed, n_jobs):
+    rng = np.random.default_rng(seed)
+    interrupted = partial(DualSearch, is_over=lambda: bool(rng.random() < 0.3))
+    prove(interrupted, random_leaves(seed, n_trees=8, most=10), 1000, n_jobs, np.inf)
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=20)
+def test_leaves_that_are_listed_in_slices(e, seed, sign):
+    grid = grid_of(e, np.random.default_rng(seed))
+    if grid is None:
+        return
+    whole = list_leaves(grid, sign, Limits(None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "SLICE_BOXES", 3)
+        sliced = list_leaves(grid, sign, Limits(None))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, sliced, strict=True))
+
+
+# Fewer cells.
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=60)
+def test_a_smaller_grid_keeps_all_that_is_as_good_as_the_best(e, seed, sign):
+    rng = np.random.default_rng(seed)
+    grid = grid_of(e, rng)
+    if grid is None:
+        return
+    leaves = list_leaves(grid, sign, Limits(None))
+    every = points_of(leaves)
+    sums = sign * grid.sum_at(every)
+    starts = every[rng.choice(len(every), 3)].astype(np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reduction, "MANY", -1)
+        smaller, inside = reduction.reduced(grid, sign, starts, Limits(None))
+    known = sign * smaller.sum_at(inside[:1])[0]
+    assert known <= (sign * grid.sum_at(starts)).min()
+    # As the model adds them up, others may be better than they really are.
+    own = sign * grid.margin_at(every)
+    at = grid.cells_at(every[(sums <= known) | (own <= sign * smaller.margin_at(inside[:1])[0])])
+    for j, cells in enumerate(smaller.cells):
+        assert np.isin(at[:, j], cells).all() and np.isin(cells, grid.cells[j]).all()
+
+
+def test_many_categories_are_few_boxes():
+    """Sums of effects: nearly all of the categories are out of the question."""
+    rng = np.random.default_rng(0)
+    k, n = 80, 3000
+    X = np.column_stack([rng.integers(0, k, n), rng.integers(0, k, n), rng.random(n)])
+    effects = rng.normal(size=(2, k))
+    y = effects[0, X[:, 0].astype(int)] + effects[1, X[:, 1].astype(int)] * X[:, 2]
+    model = HistGradientBoostingRegressor(categorical_features=[0, 1], random_state=0).fit(X, y)
+    e = treeopt.from_model(model)
+    grid = Grid(e, read_space(e, X))
+    starts = np.zeros((1, grid.free.size), np.int32)
+    smaller, _ = reduction.reduced(grid, 1.0, starts, Limits(None))
+    boxes = [list_leaves(g, 1.0, Limits(None)).value.size for g in (grid, smaller)]
+    assert boxes[0] > 4 * e.n_leaves and boxes[1] < e.n_leaves
+    best = treeopt.minimize(model, X)
+    every = np.column_stack([g.ravel() for g in np.meshgrid(range(k), range(k), [0.01, 0.5, 0.99])])
+    assert best.status is treeopt.Status.OPTIMAL and best.fun <= model.predict(every).min()
+
+
+# Rounding.
+
+
+@given(ensembles(12), seeds, signs)
+@settings(FUZZ, max_examples=60)
+def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
+    """And the model's own sum of least values is below every prediction in a box."""
+    rng = np.random.default_rng(seed)
+    grid = grid_of(e, rng)
+    if grid is None:
+        return
+    leaves = list_leaves(grid, sign, Limits(None))
+    sums = partial_sums(e, leaves.ends)
+    margin, noise = model_rounding(sums), search_rounding(e, leaves.ends)
+    certificate = Certificate(e, leaves, sign)
+    every = points_of(leaves)
+    chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
+    sizes = np.diff(leaves.place_start)
+    totals = []
+    for point, prediction in zip(chosen, grid.margin_at(chosen), strict=True):
+        held = leaves.value[inside(leaves, point)]
+        true = fsum([*held, sign * e.base, sign * e.tail_base])
+        undivided = sign * float(prediction) * e.divisor
+        slack = np.spacing(abs(undivided)) + abs(undivided) * float(np.finfo(e.value.dtype).eps)
+        totals.append((sign * true, abs(undivided - true) - slack))
+        assert abs(undivided - true) <= margin + slack
+        assert abs(leaves.constant + held.sum() - true) <= noise
+        assert certificate.margin_of(true) <= sign * float(prediction)
+        low = np.array([rng.integers(0, c + 1) for c in point])
+        high = np.array([rng.integers(c, n) for c, n in zip(point, sizes, strict=True)])
+        box = np.concatenate([low, high]).astype(np.int32)
+        assert certificate.margin_of_box(box) <= sign * float(prediction)
+    # What cannot be better than some point, as the model adds, does not matter.
+    trues = [sign * true for true, _ in totals]
+    value = trues[0]
+    certificate.tighten(min(trues), value)
+    owns = sign * grid.margin_at(chosen)
+    for (_, off), own in zip(totals, owns, strict=True):
+        assert own > owns[0] or off <= certificate.margin
+    ends = sorted(true for true, _ in totals)
+    for low, high in itertools.combinations_with_replacement(ends, 2):
+        between = model_rounding(sums, low, high)
+        assert between <= margin
+        assert all(off <= between for true, off in totals if low <= true <= high)
+
+
+def test_few_sums_are_off_by_as_much_as_all_might_be():
+    """Many trees whose best leaves lie apart: partial sums of good points are never large."""
+    rng = np.random.default_rng(0)
+    X, n = rng.random((300, 8)), 600
+    settings = {"n_estimators": n, "max_depth": 3, "learning_rate": 0.3, "random_state": 0}
+    model = GradientBoostingRegressor(**settings).fit(X, rng.normal(size=300))
+    e = treeopt.from_model(model)
+    leaves = list_leaves(Grid(e, read_space(e, X)), 1.0, Limits(None))
+    certificate = Certificate(e, leaves, 1.0)
+    plain = certificate.margin
+    least = float(e.margin(X).min())
+    certificate.tighten(least, least)
+    assert certificate.margin < plain / 3

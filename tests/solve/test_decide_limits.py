@@ -1,0 +1,470 @@
+"""Long steps, memory and Ctrl-C: a decision ends soon, with a valid bound, wherever it is."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import weakref
+from functools import partial
+from itertools import count
+
+import numpy as np
+import pytest
+
+import treeopt
+from tests.support.decisions import SENSES, check, hard, hardest
+from tests.support.searches import model
+from tests.solve.test_decide_ends import after
+from tests.exact.test_exact import grid_of, random_leaves, value_at
+from treeopt import Status
+from treeopt.exact import dual_search, reduction, solver, tree_search
+from treeopt.exact.descent import LocalSearch
+from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.tree_search import COPIED_AT_ONCE, HEAP, UNUSED, TreeSearch
+from treeopt.model.compiled import Compiled
+from treeopt.problem import grid
+from treeopt.run import limits
+from treeopt.run.limits import Limits, Stopped
+from treeopt.solve import decide
+from treeopt.stepdirect import search as stepdirect_search
+
+each_sense = pytest.mark.parametrize("sense", SENSES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled():
+    """Compile all kernels: a Ctrl-C in these tests is not to wait for them."""
+    treeopt.warmup(hardest()[0])
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Let a thread do all steps, of small problems too, and look often."""
+    monkeypatch.setattr(solver, "LONG_STEPS", -1)
+    for module in (solver, limits):
+        monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
+
+
+def at_call(n, then, original):
+    """Return a function that does something at its ``n``-th call, and what it did before."""
+    calls = count(1)
+
+    def called(*arguments, **options):
+        if next(calls) == n:
+            then()
+        return original(*arguments, **options)
+
+    return called
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def no_memory() -> None:
+    raise MemoryError
+
+
+# Steps that a thread does.
+
+
+@each_sense
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("dual", [False, True])
+def test_a_thread_that_does_the_steps_changes_nothing(sense, n_jobs, dual, monkeypatch):
+    monkeypatch.setattr(solver, "DUAL_AFTER", -1 if dual else 10**18)
+    e, X, best = hard(sense)
+    plain = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
+    monkeypatch.setattr(solver, "LONG_STEPS", -1)
+    res = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
+    assert res.fun == res.bound == plain.fun == plain.bound == best
+    assert (res.nodes, res.nfev) == (plain.nodes, plain.nfev)
+    assert np.array_equal(res.x, plain.x)
+
+
+@each_sense
+@pytest.mark.parametrize("method", ["auto", "exact", "local"])
+@pytest.mark.parametrize("dual", [False, True])
+def test_long_steps_end_at_any_moment(sense, method, dual, watched, monkeypatch):
+    if dual:
+        monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    e, X, best = hard(sense)
+    for n in (1, 2, 5, 20, 60):
+        callback, _ = after(n)
+        res = SENSES[sense](e, X, callback=callback, rng=0, method=method)
+        if method == "local":
+            assert np.isnan(res.bound) and np.isfinite(res.fun)
+        else:
+            check(res, sense, best)
+        assert res.status in (Status.STOPPED, Status.OPTIMAL, Status.EVAL_LIMIT)
+
+
+@each_sense
+@pytest.mark.parametrize("seconds", [1e-9, 1e-3, 1e-2])
+def test_long_steps_end_by_the_clock(sense, seconds, watched):
+    e, X, best = hard(sense)
+    check(SENSES[sense](e, X, time_limit=seconds, rng=0), sense, best)
+    res = SENSES[sense](hardest()[0], hardest()[1], time_limit=seconds, rng=0)
+    check(res, sense)
+    assert res.status is Status.TIME_LIMIT and np.isfinite(res.bound)
+
+
+def test_the_flag_is_set_when_the_time_is_over(monkeypatch):
+    """By a clock that goes on by a second whenever it is looked at."""
+    ticks = count()
+    monkeypatch.setattr(limits.time, "perf_counter", lambda: float(next(ticks)))
+    found = Limits(5)
+    found.watched = True
+
+    def spin() -> str:
+        while not found.flag[0]:
+            pass
+        return "ended"
+
+    with found:
+        assert found.call(spin) == "ended"
+        assert found.is_over()
+        with pytest.raises(Stopped, match="time limit of 5 s"):
+            found.check()
+
+
+def test_what_a_look_raises_ends_the_thread(monkeypatch):
+    found = Limits(None)
+    found.watched = True
+    found.look = no_memory
+
+    def spin() -> None:
+        while not found.flag[0]:
+            pass
+
+    with found, pytest.raises(MemoryError):
+        found.call(spin)
+
+
+def test_limits_are_entered_twice():
+    found = Limits(None)
+    with found:
+        with found:
+            pass
+        assert found.running
+        assert signal.getsignal(signal.SIGINT) == found._on_interrupt
+        found.finish()
+        end = found.time()
+    assert found.time() == end and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# What compiled code leaves behind once it is told to end.
+
+
+def test_a_descent_that_was_stopped_keeps_the_best_point():
+    leaves = random_leaves(3, n_trees=12, most=20)._replace(stop=np.zeros(1, np.int64))
+    search = LocalSearch(leaves, np.zeros((2, 3), np.int32), 1e-12, 0)
+
+    def interrupted(function, *arguments):
+        value = function(*arguments)
+        search.walk.least[0] -= 1.0  # as if it had been better on the way
+        leaves.stop[0] = 1
+        return value
+
+    search.step(2**62)
+    before = search.value
+    assert before == pytest.approx(value_at(leaves, search.best))
+    search.call = interrupted
+    search.step(2**62)
+    assert search.value == before - 1.0 and search.descents == 1
+
+
+@pytest.mark.parametrize("kind", [TreeSearch, DualSearch])
+def test_kernels_that_are_told_to_end_do_next_to_nothing(kind):
+    leaves = random_leaves(0, n_trees=12, most=20)._replace(stop=np.zeros(1, np.int64))
+    proof = kind(leaves, 0.0, 0.0, 1)
+    leaves.stop[0] = 1
+    point = np.zeros(3, np.int32)
+    found = proof.advance(10**12, point, np.inf, solver.Threads(1).run)
+    assert found == [] and proof.nodes == 0
+
+
+def test_bounds_of_stopped_proofs_do_not_count(monkeypatch):
+    """A proof that ends in the midst of a node has lost it: it looks as if nothing were open."""
+    e, X, best = hard("min")
+
+    def lose(self, *_):
+        self.searches[0].counter[HEAP] = 0
+        self.leaves.stop[0] = 1
+        return []
+
+    monkeypatch.setattr(TreeSearch, "advance", lose)
+    res = treeopt.minimize(e, X, time_limit=1e6, rng=0)
+    check(res, "min", best)
+    assert res.status is Status.TIME_LIMIT and res.bound < best
+
+
+def test_heaps_are_shared_as_if_nodes_were_pushed(monkeypatch):
+    rng = np.random.default_rng(0)
+    for n, room in ((2, 2**12), (7, 2**12), (2000, 2**12), (1500, 2 * tree_search.LEVELS + 100)):
+        made = []
+        for _ in range(2):
+            rng = np.random.default_rng(n)
+            giver = tree_search.new_search(random_leaves(0), 0.0, 0.0)
+            taker = tree_search.new_search(random_leaves(0), 0.0, 0.0, room)
+            for bound in rng.integers(0, n // 2 + 1, n):
+                tree_search.push(*tree_search._heap(giver), np.full(6, bound, np.int32), bound)
+            made.append((giver, taker))
+        tree_search.share(*made[0])
+        _push_one_by_one(*made[1])
+        for one, other in zip(*made, strict=True):
+            m = one.counter[HEAP]
+            assert np.array_equal(one.counter, other.counter)
+            assert np.array_equal(one.heap_bound[:m], other.heap_bound[:m])
+            assert np.array_equal(one.heap_node[:m], other.heap_node[:m])
+            nodes = one.heap_node[:m]
+            assert np.array_equal(one.pool[nodes], other.pool[nodes])
+            unused = slice(0, one.counter[UNUSED])
+            assert np.array_equal(one.unused[unused], other.unused[unused])
+
+
+def _push_one_by_one(giver, taker) -> None:
+    n = int(giver.counter[HEAP])
+    order = np.argsort(giver.heap_bound[:n], kind="stable")
+    bounds, boxes = giver.heap_bound[order], giver.pool[giver.heap_node[order]]
+    for search in (giver, taker):
+        room = search.heap_bound.size
+        search.counter[HEAP], search.counter[UNUSED] = 0, room
+        search.unused[:] = np.arange(room)
+    room = taker.heap_bound.size - 2 * tree_search.LEVELS
+    for i in range(n):
+        to = taker if i % 2 == 1 and i // 2 < room else giver
+        tree_search.push(*tree_search._heap(to), boxes[i], bounds[i])
+
+
+def test_a_pool_that_has_no_time_to_grow_stays_as_it_is(monkeypatch):
+    search = tree_search.new_search(random_leaves(0), 0.0, 0.0)
+    assert tree_search.grown(search, 10, lambda: True) is search
+    monkeypatch.setattr(tree_search, "COPIED_AT_ONCE", 100)
+    looks = []
+    larger = tree_search.grown(search, 10, lambda: bool(looks.append(1)))
+    assert len(looks) > search.pool.nbytes // 100 and COPIED_AT_ONCE > 10**6
+    assert np.array_equal(larger.pool[: len(search.pool)], search.pool)
+    assert larger.counter[UNUSED] == larger.heap_bound.size
+
+
+# Categories.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_categories_are_left_out_in_parts(seed, monkeypatch):
+    """The limits are looked at in between, and the result is the same."""
+    made, _, _ = model("categories")
+    e = treeopt.from_model(made)
+    rng = np.random.default_rng(seed)
+    space = grid_of(e, rng)
+    if space is None:
+        return
+    starts = rng.integers(np.diff(space.place_start), size=(3, space.free.size), dtype=np.int32)
+    monkeypatch.setattr(reduction, "MANY", -1)
+    whole = reduction.reduced(space, 1.0, starts, Limits(None))
+    monkeypatch.setattr(reduction, "MOST_AT_ONCE", 50)
+    monkeypatch.setattr(reduction, "LEAVES_AT_ONCE", 3)
+    looks = []
+    found = Limits(None)
+    monkeypatch.setattr(found, "check", lambda: looks.append(1))
+    parts = reduction.reduced(space, 1.0, starts, found)
+    assert np.array_equal(whole[1], parts[1]) and len(looks) > 20
+    assert all(map(np.array_equal, whole[0].cells, parts[0].cells))
+
+
+def test_places_are_ordered_by_the_nearest(monkeypatch):
+    made, X, _ = model("categories")
+    e = treeopt.from_model(made)
+    cells = e.compiled.cells
+    (j, *_) = np.flatnonzero(cells.has_sets)
+    found = grid.Grid(e, decide.read_space(e, X))
+    places = np.sort(found.cells[j])
+    keys = np.stack([cells.keys_of(s)[places] for s in cells.slots_of(int(j))], axis=1)
+    bits = np.unpackbits(np.ascontiguousarray(keys).view(np.uint8), axis=1)
+    order, rest = [0], list(range(1, places.size))
+    while rest:
+        apart = [(bits[k] != bits[order[-1]]).sum() for k in rest]
+        order.append(rest.pop(int(np.argmin(apart))))
+    assert found.cells[j].tolist() == places[order].tolist()
+    monkeypatch.setattr(grid, "SLOTS_AT_ONCE", 1)
+    assert np.array_equal(found._neighbours(int(j), places), places[order])
+    found._limits = Limits(1e-9)
+    with found._limits:
+        assert np.array_equal(found._neighbours(int(j), places), places)
+
+
+# Memory.
+
+
+@each_sense
+@pytest.mark.parametrize(
+    ("where", "what", "n"),
+    [
+        (solver, "restrict", 1),
+        (solver, "Certificate", 1),
+        (LocalSearch, "__init__", 1),
+        (LocalSearch, "descend_from", 1),
+        (LocalSearch, "descend_from", 3),
+        (tree_search, "new_search", 1),
+        (tree_search, "advance", 1),
+        (tree_search, "advance", 3),
+        (tree_search, "grown", 1),
+        (dual_search, "whole_part", 1),
+        (dual_search, "shrink", 4),
+        (dual_search, "ascend", 9),
+        (dual_search.DualSearch, "_put", 5),
+    ],
+)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_memory_runs_out(sense, where, what, n, n_jobs, monkeypatch):
+    e, X, best = hard(sense)
+    monkeypatch.setattr(solver, "FIRST_WORK", 1)
+    monkeypatch.setattr(solver, "MOST_WORK", 400)
+    if where in (dual_search, DualSearch):
+        monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    if what == "grown":
+        small = partial(tree_search.new_search, room=2 * tree_search.LEVELS + 3)
+        monkeypatch.setattr(tree_search, "new_search", small)
+        monkeypatch.setattr(tree_search, "PLUNGE_NODES", 3)
+    monkeypatch.setattr(where, what, at_call(n, no_memory, getattr(where, what)))
+    res = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
+    check(res, sense, best)
+    assert res.status is Status.STOPPED and not res.success and np.isfinite(res.bound)
+    assert res.message.startswith("memory ran out")
+
+
+def test_memory_runs_out_in_stepdirect(monkeypatch):
+    e, X = hardest()
+    monkeypatch.setattr(stepdirect_search, "grown", at_call(2, no_memory, stepdirect_search.grown))
+    res = treeopt.minimize(e, X, method="stepdirect", max_evals=10**6, rng=0)
+    check(res)
+    assert (res.status, res.message) == (Status.STOPPED, "memory ran out") and res.nfev > 100
+
+
+# Ctrl-C.
+
+PHASES = [
+    (decide, "read_space"),
+    (grid.Grid, "_places"),
+    (solver, "compile_once"),
+    (decide, "_starts"),
+    (reduction, "reduced"),
+    (solver, "list_leaves"),
+    (solver, "restrict"),
+    (solver, "Certificate"),
+    (LocalSearch, "descend_from"),
+    (TreeSearch, "advance"),
+]
+
+
+@each_sense
+@pytest.mark.parametrize(("where", "what"), PHASES)
+@pytest.mark.parametrize("long", [False, True])
+def test_ctrl_c_in_any_phase(sense, where, what, long, monkeypatch):
+    if long:
+        monkeypatch.setattr(solver, "LONG_STEPS", -1)
+    monkeypatch.setattr(where, what, at_call(1, press, getattr(where, what)))
+    e, X = hardest()
+    res = SENSES[sense](e, X, rng=0)
+    check(res, sense)
+    assert res.status is Status.STOPPED and np.isfinite(res.bound)
+    assert res.message.startswith("interrupted from the keyboard")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(("where", "what"), PHASES)
+def test_ctrl_c_twice_in_any_phase(where, what, monkeypatch):
+    def twice() -> None:
+        press()
+        press()
+
+    monkeypatch.setattr(where, what, at_call(1, twice, getattr(where, what)))
+    e, X = hardest()
+    with pytest.raises(KeyboardInterrupt):
+        treeopt.minimize(e, X, rng=0)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_while_the_result_is_put_together(monkeypatch):
+    """It is complete by then."""
+    e, X, best = hard("min")
+    monkeypatch.setattr(grid.Grid, "region", at_call(1, press, grid.Grid.region))
+    res = treeopt.minimize(e, X, rng=0)
+    assert res.status is Status.OPTIMAL and res.fun == best
+
+
+def test_ctrl_c_during_conversion_is_raised(monkeypatch):
+    monkeypatch.setattr(Compiled, "prepare", at_call(1, press, Compiled.prepare))
+    e, X = hardest()
+    with pytest.raises(KeyboardInterrupt):
+        treeopt.minimize(e, X, rng=0)
+
+
+@pytest.mark.parametrize("step", ["_compile_points", "_compile_boxes", "_compile_descents"])
+def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
+    def too_much() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(solver, step, press)
+    monkeypatch.setattr(solver, "_compile_proof", too_much)
+    e, X = hardest()
+    res = treeopt.minimize(e, X, rng=0)
+    check(res)
+    assert res.status is Status.STOPPED and "before the search began" in res.message
+
+
+def test_ctrl_c_during_compilation_of_the_dual(monkeypatch):
+    monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    monkeypatch.setattr(solver, "_compile_parts", press)
+    e, X = hardest()
+    res = treeopt.minimize(e, X, rng=0)
+    check(res)
+    assert res.status is Status.STOPPED and len(res.history)
+
+
+@pytest.mark.parametrize(("where", "what"), [(decide, "read_space"), (grid.Grid, "_places")])
+def test_ctrl_c_before_stepdirect(where, what, monkeypatch):
+    monkeypatch.setattr(where, what, at_call(1, press, getattr(where, what)))
+    e, X = hardest()
+    res = treeopt.minimize(e, X, method="stepdirect", max_evals=10**9, rng=0)
+    check(res)
+    assert res.status is Status.STOPPED and "keyboard" in res.message
+
+
+# What is kept between two calls.
+
+
+@pytest.mark.parametrize("n", [1, 20, 10**9])
+@pytest.mark.parametrize("long", [False, True])
+def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
+    """Its arrays are large: they do not wait for the garbage collector."""
+    if long:
+        monkeypatch.setattr(solver, "LONG_STEPS", -1)
+        monkeypatch.setattr(limits, "LOOK_EVERY", 1e-4)
+    made = []
+    init = solver.Solver.__init__
+
+    def noted(self, *arguments):
+        made.append(weakref.ref(self))
+        init(self, *arguments)
+
+    monkeypatch.setattr(solver.Solver, "__init__", noted)
+    e, X, _ = hard("min")
+    gc.disable()
+    try:
+        treeopt.minimize(e, X, rng=0, callback=after(n)[0])
+        assert made and made[-1]() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("kind", ["forest", "boosting classifier", "lightgbm"])
+def test_a_signed_ensemble_is_the_margin(kind, sign):
+    made, X, _ = model(kind)
+    e = treeopt.from_model(made)
+    signed = e.compiled.signed(sign)
+    assert signed is e.compiled.signed(sign) and signed.compiled.cells is e.compiled.cells
+    assert np.array_equal(signed.predict(X), sign * e.margin(X))

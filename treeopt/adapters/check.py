@@ -1,0 +1,187 @@
+"""Comparing an ensemble with the model it was made from, and compiling ahead of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treeopt.adapters import from_model, own_prediction
+from treeopt.arithmetic import quiet
+from treeopt.errors import InputError
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import LINKS, Link
+from treeopt.model.stand_ins import staircase, with_categories
+from treeopt.run.limits import Limits
+from treeopt.stepdirect import stepdirect
+from treeopt.types import Array
+
+ROWS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `check_conversion` found.
+
+    A forest that sums on several threads is compared with its sum on one.
+
+    Attributes
+    ----------
+    compared : int
+        Number of predictions compared.
+    different : int
+        How many of them are not equal to the last bit.
+    worst : float
+        The largest absolute difference.
+    """
+
+    compared: int
+    different: int
+    worst: float
+
+    def __str__(self) -> str:
+        if self.different == 0:
+            return f"{self.compared} predictions compared, all equal to the last bit"
+        return (
+            f"{self.compared} predictions compared, {self.different} differ, "
+            f"by {self.worst:.3g} at most"
+        )
+
+
+@quiet
+def check_conversion(
+    model: Any, X: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
+) -> Conversion:
+    """Compare treeopt's predictions with the model's own where mistakes would show.
+
+    Compared are the rows of ``X``; for every threshold of the model, rows of ``X`` moved exactly
+    onto it and onto its neighbours in float64 and in float32; the same for the ends of what counts
+    as each category; and rows with a missing value, where the model accepts them.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model that `from_model` accepts.
+    X : array-like or data frame
+        Typical inputs, such as the training data.
+    output, class_index
+        As in `from_model`.
+
+    Returns
+    -------
+    Conversion
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0], [1.0], [3.0]]
+    >>> model = DecisionTreeRegressor().fit(X, [2.0, 3.0, 4.0])
+    >>> print(treeopt.check_conversion(model, X))
+    16 predictions compared, all equal to the last bit
+    """
+    if isinstance(model, Ensemble):
+        raise InputError(
+            "model is an Ensemble, which has nothing to be compared with. Pass the original model."
+        )
+    ensemble = from_model(model, output=output, class_index=class_index)
+    reference = own_prediction(model, output, class_index)
+    rows = ensemble._matrix(X)
+    compared = different = 0
+    worst = 0.0
+    for block in _blocks(ensemble, rows):
+        ours, theirs = ensemble.predict(block), reference(block)
+        compared += ours.size
+        # Compare bits: 0.0 and -0.0 differ, NaN and NaN do not.
+        unequal = ours.view(f"u{ours.itemsize}") != theirs.view(f"u{theirs.itemsize}")
+        unequal &= ~(np.isnan(ours) & np.isnan(theirs))
+        different += int(np.count_nonzero(unequal))
+        if unequal.any():
+            gap = np.abs(ours[unequal].astype(np.float64) - theirs[unequal])
+            worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))
+    return Conversion(compared, different, worst)
+
+
+def _blocks(ensemble: Ensemble, rows: Array) -> Any:
+    """Yield the rows themselves, then rows moved onto and next to every cut."""
+    for start in range(0, rows.shape[0], ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
+    cells = ensemble.compiled.cells
+    for j, column in enumerate(cells.columns):
+        values = neighbours(cells.cuts_of(j))
+        if not ensemble.accepts_inf:
+            with np.errstate(over="ignore"):
+                values = values[np.isfinite(values.astype(ensemble.input_dtype))]
+        if column in ensemble.finite_columns:
+            values = values[np.isfinite(values)]
+        if ensemble.accepts_nan:
+            values = np.append(values, np.full(min(len(rows), 20), np.nan))
+        for start in range(0, values.size, ROWS_AT_ONCE):
+            part = values[start : start + ROWS_AT_ONCE]
+            block = rows[np.arange(part.size) % rows.shape[0]].astype(np.float64)
+            block[:, column] = part
+            yield block
+
+
+def neighbours(cuts: Array) -> Array:
+    """Return every cut with its two neighbours in float64 and in float32."""
+    with np.errstate(over="ignore"):
+        single = cuts.astype(np.float32)
+        around = [
+            cuts,
+            np.nextafter(cuts, -np.inf),
+            np.nextafter(cuts, np.inf),
+            np.nextafter(single, np.float32(-np.inf)).astype(np.float64),
+            np.nextafter(single, np.float32(np.inf)).astype(np.float64),
+        ]
+    return np.column_stack(around).ravel()
+
+
+def warmup(model: Any = None, *, search: bool = False) -> None:
+    """Compile, or load from the disk cache, everything that predictions and decisions need.
+
+    Parameters
+    ----------
+    model : estimator or Ensemble, optional
+        The model to be evaluated later; where `from_model` needs ``output`` or ``class_index``,
+        the Ensemble that it returns. Without one, small stand-ins for every kind are used.
+    search : bool
+        Whether to compile `stepdirect` as well, which takes longer.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+    >>> treeopt.warmup(model)
+    """
+    from treeopt.exact.solver import compile_dual, compile_once
+
+    limits = Limits(None)
+    compile_once(limits)
+    compile_dual(limits)
+    for ensemble in _stand_ins() if model is None else [from_model(model)]:
+        x = np.zeros((1, ensemble.n_features))
+        many = np.zeros((8, ensemble.n_features))
+        for dtype in (np.float32, np.float64):
+            ensemble.predict(x.astype(dtype))
+            ensemble.predict(many.astype(dtype))
+        ensemble.walker(x[0]).move(0, 1.0)
+        ensemble.line(x[0], 0)
+        ensemble.leaf_boxes()
+        if search:
+            stepdirect(ensemble, [(0, 1)] * ensemble.n_features, max_evals=1)
+    if search:
+        stepdirect(lambda x: 0.0, [(0, 1)], max_evals=1)
+    if model is None:
+        for dtype in (np.float32, np.float64):
+            for name in LINKS:
+                Link(name)(np.zeros(1, dtype))
+
+
+def _stand_ins() -> list[Ensemble]:
+    """Return one small ensemble per summation type and way of evaluation."""
+    sizes, dtypes = (8, 16, 32, 64, 65), (np.float64, np.float32)
+    kinds = [staircase(n_leaves, dtype) for n_leaves in sizes for dtype in dtypes]
+    return kinds + [with_categories(kind) for kind in kinds[-2:]]

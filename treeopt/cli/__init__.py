@@ -1,0 +1,1 @@
+"""Commands: what ``treeopt`` does in a terminal."""

@@ -1,0 +1,437 @@
+"""The arrays that the kernels run on, built from an `Ensemble` when they are first needed.
+
+Two forms give the same predictions, bit for bit. *Leaf masks* (`kernels.masks`) are several times
+faster where they apply: trees of at most 64 leaves, not too many features, a table that fits a
+processor's cache. *Packed nodes* (`kernels.walk`) serve all others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeopt.errors import UnsupportedModelError
+from treeopt.kernels import encode, masks, pack, reach, walk
+from treeopt.model.cells import SETS_PER_SLOT, Cells, build_cells, last_before
+from treeopt.model.link import IDENTITY
+from treeopt.run.limits import Limits
+
+if TYPE_CHECKING:
+    from treeopt.model.ensemble import Ensemble
+    from treeopt.types import Array
+
+MAX_MASK_BYTES = 32 * 2**20
+"""Largest leaf-mask table: beyond it the table leaves the cache and walking is as fast."""
+
+MAX_MASK_WIDTH = 512
+"""Largest number of mask bytes read per row and tree: beyond it walking is faster."""
+
+MASK_ROW_BYTES = 128
+"""Rows of masks are a multiple of this: the compiler's vector loops have no rest to finish."""
+
+KEY_BYTES = 4 * 2**20
+"""Memory for the keys of the rows that pass through one tree of a large model."""
+
+SORTED_AT_ONCE = 500
+"""Trees with more leaves than this on average are sorted one by one, which is faster."""
+
+ROWS_PER_THREAD = 256
+"""Fewer rows than this are not worth a thread of their own."""
+
+
+class Compiled:
+    """Kernel-ready form of an ensemble."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+        self._signed: dict[float, Ensemble] = {}
+
+    def prepare(self) -> None:
+        """Build what every decision needs, so that none of it is part of the search."""
+        _ = self.leaf_order, self.depth, self.position, self.cells.slot_cuts, self.last_of_cells
+        _ = self._ensemble.n_leaves
+
+    @cached_property
+    def last_of_cells(self) -> Array:
+        """The last float64 that is not above each cut once it is cast as the model casts it."""
+        return last_before(self.cells.cuts, self._ensemble.input_dtype)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The grid of cells and the splits in terms of it."""
+        return build_cells(self._ensemble)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The scalars that the kernels read, in the order of `kernels.encode`."""
+        ensemble = self._ensemble
+        numbers = np.empty(encode.N_NUMBERS)
+        numbers[encode.BASE] = ensemble.base
+        numbers[encode.DIVISOR] = ensemble.divisor
+        numbers[encode.MISSING] = ensemble.missing_value
+        numbers[encode.FLOAT32] = ensemble.input_dtype == np.float32
+        numbers[encode.REJECTS_NAN] = not ensemble.accepts_nan
+        numbers[encode.REJECTS_INF] = not ensemble.accepts_inf
+        numbers[encode.TAIL] = ensemble.tail_start
+        numbers[encode.TAIL_BASE] = ensemble.tail_base
+        return numbers
+
+    @cached_property
+    def encoder(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Arguments of the kernels that turn values into cells."""
+        cells = self.cells
+        features = np.zeros((cells.columns.size, encode.N_COLUMNS), np.int64)
+        grid = np.zeros((cells.columns.size, 2))
+        tables: list[Array] = []
+        n_buckets = 0
+        row = 0
+        for j, column in enumerate(cells.columns):
+            cuts = cells.cuts_of(j)
+            table, grid[j] = _buckets(cuts)
+            features[j, encode.COLUMN] = column
+            features[j, encode.FIRST_CUT] = cells.cut_start[j]
+            features[j, encode.FIRST_BUCKET] = n_buckets
+            features[j, encode.N_BUCKETS] = table.size - 1
+            features[j, encode.NAN_CELL] = cells.n_cells[j] - 1
+            features[j, encode.FIRST_ROW] = row
+            tables.append(table)
+            n_buckets += table.size
+            row += int(cells.n_cells[j])
+        buckets = np.concatenate(tables) if tables else np.zeros(1, np.int32)
+        return features, grid, cells.cuts, buckets, self.numbers
+
+    @cached_property
+    def leaves(self) -> tuple[Array, Array]:
+        """First leaf and number of leaves below each node; leaves count from left to right."""
+        e = self._ensemble
+        first, count = pack.leaf_ranges(e.left, e.right, e.tree_start)
+        return first, count
+
+    @cached_property
+    def leaf_value(self) -> Array:
+        """Value of each leaf, tree by tree, from left to right."""
+        e = self._ensemble
+        nodes = np.flatnonzero(e.left < 0)
+        values = np.empty(nodes.size, e.value.dtype)
+        values[self.leaves[0][nodes]] = e.value[nodes]
+        return values
+
+    @cached_property
+    def leaf_start(self) -> Array:
+        """Number of the first leaf of each tree, and the number of leaves at the end."""
+        first, _ = self.leaves
+        start: Array = np.append(first[self._ensemble.tree_start[:-1]], self.leaf_value.size)
+        return start.astype(np.int64)
+
+    @cached_property
+    def leaf_order(self) -> Array:
+        """The leaves of each tree in ascending order of value."""
+        sizes = np.diff(self.leaf_start)
+        if sizes.mean() > SORTED_AT_ONCE:
+            parts = pairwise(self.leaf_start.tolist())
+            orders = [a + np.argsort(self.leaf_value[a:b], kind="stable") for a, b in parts]
+            return np.concatenate(orders)
+        order: Array = np.lexsort((self.leaf_value, np.repeat(np.arange(sizes.size), sizes)))
+        return order
+
+    @cached_property
+    def largest_leaves(self) -> float:
+        """The sum of the largest absolute leaf value of each tree; infinite if it overflows."""
+        last = self.leaf_start[1:] - 1
+        ends = self.leaf_order[np.stack([self.leaf_start[:-1], last])]
+        with np.errstate(over="ignore"):
+            return float(np.abs(self.leaf_value[ends].astype(np.float64)).max(axis=0).sum())
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of splits on the longest path from a root to a leaf."""
+        e = self._ensemble
+        return int(pack.longest_path(e.left, e.right))
+
+    @cached_property
+    def position(self) -> Array:
+        """Where each column stands among those that the model reads; -1 if it reads it nowhere."""
+        position = np.full(self._ensemble.n_features, -1, np.int64)
+        position[self.cells.columns] = np.arange(self.cells.columns.size)
+        return position
+
+    @cached_property
+    def nodes(self) -> tuple[Array, Array, Array]:
+        """Packed nodes, roots, and the layout of a word (masks and shifts)."""
+        e, cells = self._ensemble, self.cells
+        first, count = self.leaves
+        largest_rank = max(int(cells.node_rank.max(initial=0)), self.leaf_value.size)
+        rank_bits = largest_rank.bit_length()
+        child_bits = e.n_nodes.bit_length()
+        field_bits = (int(cells.slot_start[-1]) * walk.LANES).bit_length()
+        has_sets = bool(cells.has_sets.any())
+        bit_bits = SETS_PER_SLOT.bit_length() if has_sets else 0
+        needed = rank_bits + child_bits + bit_bits + field_bits
+        if needed > 64:
+            raise UnsupportedModelError(
+                f"{e.source} has {e.n_nodes} nodes on {cells.columns.size} features: a node would "
+                f"need {needed} bits and has 64. Use fewer trees."
+            )
+        words, roots = pack.pack_nodes(
+            e.left,
+            e.right,
+            e.tree_start,
+            cells.node_slot,
+            cells.node_rank,
+            cells.node_bit,
+            first,
+            count,
+            field_bits,
+            bit_bits,
+            child_bits,
+            walk.LANES,
+        )
+        low_bits = field_bits + bit_bits
+        shifts = [low_bits, low_bits + child_bits, field_bits]
+        bits = np.array([2**field_bits - 1, 2**child_bits - 1, *shifts], np.uint64)
+        return words, roots, bits[None, :] if has_sets else bits
+
+    @cached_property
+    def mask_dtype(self) -> type[np.unsignedinteger[Any]] | None:
+        """The integer type that holds a leaf mask; None if leaf masks do not serve this model."""
+        leaves_per_tree = int(np.diff(self.leaf_start).max())
+        n_features = self.cells.columns.size
+        for bits, dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
+            if leaves_per_tree <= bits:
+                size = int(self.cells.n_cells.sum()) * self._ensemble.n_trees * bits // 8
+                width = n_features * bits // 8
+                fits = n_features > 0 and size <= MAX_MASK_BYTES and width <= MAX_MASK_WIDTH
+                return dtype if fits else None
+        return None
+
+    @cached_property
+    def masks(self) -> tuple[Array, Array]:
+        """Leaf masks ``[cell, tree]`` and leaf values ``[tree, leaf]``.
+
+        Rows of masks are padded to whole `MASK_ROW_BYTES`, with at least one mask too many.
+        """
+        e, cells = self._ensemble, self.cells
+        first, count = self.leaves
+        row_start = np.cumsum(np.append(0, cells.n_cells))
+        per_line = MASK_ROW_BYTES // np.dtype(self.mask_dtype).itemsize
+        width = (e.n_trees // per_line + 1) * per_line
+        table = np.zeros((row_start[-1], width), self.mask_dtype)
+        pack.leaf_masks(
+            e.left,
+            e.right,
+            e.tree_start,
+            cells.node_slot,
+            cells.node_rank,
+            cells.node_bit,
+            first,
+            count,
+            cells.slot_feature,
+            cells.slot_table,
+            cells.lut,
+            row_start,
+            table,
+        )
+        return table, self._leaf_table
+
+    @cached_property
+    def _leaf_table(self) -> Array:
+        """Leaf values ``[tree, leaf]``."""
+        e, sizes = self._ensemble, np.diff(self.leaf_start)
+        values = np.zeros((e.n_trees, int(sizes.max())), e.value.dtype)
+        values[np.arange(values.shape[1]) < sizes[:, None]] = self.leaf_value
+        return values
+
+    @cached_property
+    def all_leaves(self) -> Array:
+        """The mask of all leaves of each tree, padded as the rows of `masks`."""
+        sizes = np.diff(self.leaf_start).astype(np.uint64)
+        full = np.uint64(2**64 - 1) >> (np.uint64(64) - sizes)
+        masks = np.zeros(self.masks[0].shape[1], self.mask_dtype)
+        masks[: sizes.size] = full.astype(self.mask_dtype)
+        return masks
+
+    @cached_property
+    def leaf_stop(self) -> Array:
+        """The cell after each leaf, ``[feature, tree, leaf]``; 0 if the leaf holds no number."""
+        begin, end = self.cell_ranges
+        sizes = np.diff(self.leaf_start)
+        inside = np.arange(int(sizes.max())) < sizes[:, None]
+        stops = np.zeros((self.cells.columns.size, *inside.shape), np.int32)
+        for j in range(self.cells.columns.size):
+            stops[j][inside] = np.where(begin[j] <= end[j], end[j] + 1, 0)
+        return stops
+
+    @cached_property
+    def key_ranges(self) -> tuple[Array, Array]:
+        """First and last key ``[leaf, slot]`` that lead to each leaf."""
+        e, cells = self._ensemble, self.cells
+        shape = (self.leaf_value.size, int(cells.slot_start[-1]))
+        low = np.zeros(shape, np.int32)
+        high = np.full(shape, np.iinfo(np.int32).max, np.int32)
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        reach.key_ranges(e.left, e.right, *splits, self.leaves[0], low, high)
+        return low, high
+
+    def reachable_cells(
+        self, j: int, some: Array | None = None, limits: Limits | None = None
+    ) -> Array:
+        """Return whether some cells of feature ``j`` lead to each leaf, ``[leaf, cell]``.
+
+        By default these are all its cells, and there are no limits.
+        """
+        e, cells = self._ensemble, self.cells
+        some = np.arange(cells.n_cells[j]) if some is None else some.astype(np.int64)
+        limits = Limits(None) if limits is None else limits
+        reachable = np.empty((self.leaf_value.size, some.size), np.bool_)
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        slots = (cells.slot_feature, cells.slot_table, cells.lut)
+        trees = (e.left, e.right, *splits, *self.leaves, *slots)
+        limits.call(reach.reachable_cells, j, *trees, some, reachable, limits.flag)
+        limits.check_long()
+        return reachable
+
+    def leaves_at(self, cells: Array) -> Array:
+        """Return the leaf of each tree that points reach; ``cells`` is ``[point, feature]``."""
+        e, grid = self._ensemble, self.cells
+        out = np.empty((len(cells), e.n_trees), np.int32)
+        splits = (grid.node_slot, grid.node_rank, grid.node_bit)
+        slots = (grid.slot_feature, grid.slot_table, grid.lut)
+        first = self.leaves[0]
+        reach.leaves_at(e.left, e.right, e.tree_start, *splits, first, *slots, cells, out)
+        return out
+
+    @cached_property
+    def cell_ranges(self) -> tuple[Array, Array]:
+        """First and last ordered cell ``[feature, leaf]`` of each leaf (first > last: none).
+
+        Where zero counts as missing, its cells do not count here; nor do sets of categories.
+        """
+        low, high = self.key_ranges
+        cells = self.cells
+        slots = cells.slot_start
+        begin = np.maximum.reduceat(low.T, slots[:-1]) if slots.size > 1 else low.T[:0]
+        end = np.minimum.reduceat(high.T, slots[:-1]) if slots.size > 1 else high.T[:0]
+        return begin, np.minimum(end, np.diff(cells.cut_start)[:, None])
+
+    @cached_property
+    def block(self) -> int:
+        """Rows that pass through one tree before the next is fetched, a multiple of eight.
+
+        Few while the whole model fits a processor's cache. Many when each tree has to be fetched
+        anew, as long as their keys do not crowd it out.
+        """
+        if self._ensemble.n_nodes < 2**17:
+            return 1024
+        bytes_per_row = 4 * int(self.cells.slot_start[-1])
+        return max(1024, min(2**15, KEY_BYTES // bytes_per_row // walk.LANES * walk.LANES))
+
+    @cached_property
+    def oracle(self) -> tuple[Any, ...]:
+        """The arguments of the prediction kernel between ``X`` and ``out``."""
+        if self.mask_dtype is not None:
+            return (*self.encoder, *self.masks)
+        cells = self.cells
+        slots = (cells.slot_start, cells.slot_table, cells.lut)
+        return (*self.encoder, *slots, *self.nodes, self.leaf_value, self.block)
+
+    @cached_property
+    def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
+        """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
+        with np.errstate(all="ignore"):
+            kernel = walk.predict_walk if self.mask_dtype is None else masks.predict_masks
+            return kernel, self.oracle, self._ensemble.value.dtype
+
+    @cached_property
+    def special_cells(self) -> list[tuple[int, int]]:
+        """First and last cell, per feature, of those that some slot takes out of order.
+
+        They are the cells of LightGBM's zero; ``(1, 0)`` where there are none. The missing cell
+        does not count.
+        """
+        cells = self.cells
+        fenced = [any(map(cells.is_fenced, cells.slots_of(j))) for j in range(cells.columns.size)]
+        return [cells.zero_cells(j) if yes else (1, 0) for j, yes in enumerate(fenced)]
+
+    def signed(self, sign: float) -> Ensemble:
+        """Return the ensemble whose prediction is the margin times ``sign``.
+
+        It is kept, and shares all arrays in which there are no values.
+        """
+        e = self._ensemble
+        if sign == 1 and e.link == IDENTITY:
+            return e
+        if sign not in self._signed:
+            tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
+            value, base = sign * e.value, sign * e.base
+            signed = replace(e, value=value, base=base, tail_base=tail_base, link=IDENTITY)
+            signed.compiled._adopt(self)
+            self._signed[sign] = signed
+        return self._signed[sign]
+
+    def _adopt(self, other: Compiled) -> None:
+        """Take over arrays from an ensemble that has the same trees but for values."""
+        names = ["cells", "leaves", "leaf_start", "depth", "position", "mask_dtype", "block"]
+        if other.mask_dtype is None:
+            names.append("nodes")
+        else:
+            self.__dict__["masks"] = (other.masks[0], self._leaf_table)
+        for name in names:
+            self.__dict__[name] = getattr(other, name)
+        self.__dict__["encoder"] = (*other.encoder[:-1], self.numbers)
+
+    def predict(self, X: Array, n_jobs: int = 1) -> tuple[Array, int]:
+        """Return the predictions, and the first row that the library refuses (-1: none).
+
+        ``X`` is a C-contiguous float32 or float64 matrix.
+        """
+        kernel, arguments, dtype = self._predict
+        out = np.empty(len(X), dtype)
+        if n_jobs > 1 and len(X) >= 2 * ROWS_PER_THREAD:
+            return out, _in_parts(kernel, X, arguments, out, n_jobs)
+        return out, kernel(X, *arguments, out)
+
+
+def _in_parts(
+    kernel: Callable[..., int], X: Array, arguments: tuple[Any, ...], out: Array, n_jobs: int
+) -> int:
+    """Run a prediction kernel on several threads; return the first refused row, or -1."""
+    n_parts = min(n_jobs, len(X) // ROWS_PER_THREAD)
+    ends = [len(X) * k // n_parts for k in range(n_parts + 1)]
+    futures = [_pool().submit(kernel, X[a:b], *arguments, out[a:b]) for a, b in pairwise(ends)]
+    found = [future.result() for future in futures]
+    return min((a + row for a, row in zip(ends, found, strict=False) if row >= 0), default=-1)
+
+
+def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
+    """Return the bucket table of one feature: its starts, and the origin and scale of the grid."""
+    n = 1 << (2 * cuts.size).bit_length()
+    origin, scale = 0.0, 0.0
+    if cuts.size > 1:
+        origin = float(cuts[0])
+        with np.errstate(all="ignore"):
+            scale = float(n / (cuts[-1] - cuts[0]))
+    if not 0 < scale < np.inf:
+        n, scale = 1, 0.0
+    with np.errstate(all="ignore"):
+        at = np.nan_to_num((cuts - origin) * scale, nan=0.0)
+    at = np.clip(at, 0, n - 1).astype(np.int64)
+    starts = np.searchsorted(at, np.arange(n + 1)).astype(np.int32)
+    starts[-1] = cuts.size
+    return starts, (origin, scale)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads shared by all predictions; the kernels run without the GIL."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="treeopt")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,0 +1,315 @@
+"""Points as users see them: series and frames with names and labels, and words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treeopt.errors import InputError
+from treeopt.model.categories import truncated
+from treeopt.model.inputs import spelled
+
+if TYPE_CHECKING:
+    from treeopt.model.categories import Categories
+    from treeopt.model.ensemble import Ensemble
+    from treeopt.result.decision import Decision, Region
+    from treeopt.types import Array
+
+
+WHOLE = 1e15
+"""Whole numbers below this are written without an exponent."""
+
+SHOWN = 40
+"""So many features are listed when a decision is printed."""
+
+
+class Columns(NamedTuple):
+    """The columns of a frame that a user has passed, in the model's order.
+
+    Attributes
+    ----------
+    labels : tuple
+        What the frame calls them.
+    types : tuple
+        Their types.
+    """
+
+    labels: tuple[Any, ...]
+    types: tuple[Any, ...]
+
+
+def columns_of(ensemble: Ensemble, frame: Any) -> Columns | None:
+    """Return the columns of a frame that fits a model; None if it is no frame or does not fit."""
+    if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        return None
+    names = ensemble.feature_names or tuple(map(str, frame.columns))
+    found = {
+        spelled(str(label), names): (label, kind)
+        for label, kind in zip(frame.columns, frame.dtypes, strict=True)
+    }
+    if set(found) != set(names) or len(frame.columns) != ensemble.n_features:
+        return None
+    labels, types = zip(*(found[name] for name in names), strict=True)
+    return Columns(labels, types)
+
+
+def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble:
+    """Return the ensemble with the labels of its categories, where only a frame can tell them."""
+    found = {} if columns is None else _labels_by_frame(ensemble, columns)
+    kept = {j: known.labels for j, known in ensemble.categories.items() if known.labels}
+    if not found or found == kept:
+        return ensemble
+    categories = dict(ensemble.categories)
+    for j, known in ensemble.categories.items():
+        if ensemble.frame_labels and j not in found:
+            categories[j] = replace(known, labels=None, complete=False)
+    # Sets count their members among the categories of a feature, of which there may be more now.
+    members = ensemble.set_member.copy()
+    by_set = ensemble.category_set >= 0
+    owner = np.full(ensemble.set_start.size - 1, -1)
+    owner[ensemble.category_set[by_set]] = ensemble.feature[by_set]
+    owner = np.repeat(owner, np.diff(ensemble.set_start))
+    for j, labels in found.items():
+        before = categories.get(j, truncated([0], ensemble.input_dtype))
+        categories[j] = before.with_labels(labels, ensemble.input_dtype)
+        number = np.append(np.searchsorted(categories[j].value, before.value), -1)
+        members[owner == j] = number[members[owner == j]]
+    return replace(ensemble, categories=categories, set_member=members)
+
+
+def _labels_by_frame(ensemble: Ensemble, columns: Columns) -> dict[int, tuple[Any, ...]]:
+    """Return the labels of columns, where the model does not keep them, or not for which columns.
+
+    LightGBM keeps the labels of all ``category`` columns in their order. Models that were trained
+    on arrays of codes, and old files of XGBoost, keep none: these are read by the frame's codes.
+    """
+    own = {j: kind.categories for j, kind in enumerate(columns.types) if has_labels(kind)}
+    if ensemble.frame_labels is not None:
+        fits = len(own) == len(ensemble.frame_labels)
+        return dict(zip(own, ensemble.frame_labels, strict=True)) if fits else {}
+    known = ensemble.categories
+    return {
+        j: tuple(labels.tolist())
+        for j, labels in own.items()
+        if j in known and known[j].recode == "codes" and not known[j].labels
+    }
+
+
+def has_labels(kind: Any) -> bool:
+    """Tell whether a column of this type holds labels of categories."""
+    return hasattr(kind, "categories")
+
+
+def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
+    """Return the values of a point, with labels where categories have them."""
+    values: list[Any] = point.tolist()
+    for column, known in ensemble.categories.items():
+        at = known.index_of(point[[column]])[0]
+        if known.labels is not None and 0 <= at < len(known.labels):
+            values[column] = known.labels[at]
+    return values
+
+
+def named(point: Array, ensemble: Ensemble, columns: Columns | None = None) -> Any:
+    """Return a point as a series where columns have names and pandas is there; else as it is."""
+    names = ensemble.feature_names if columns is None else columns.labels
+    if names is None:
+        return point.copy()
+    try:
+        import pandas as pd
+    except ImportError:
+        return point.copy()
+    values = labelled(point, ensemble)
+    # Beside floats pandas would round labels that are larger whole numbers than they can hold.
+    large = any(isinstance(value, int) and value != float(value) for value in values)
+    return pd.Series(values, index=pd.Index(names), dtype=object if large else None)
+
+
+def has_pandas() -> bool:
+    """Tell whether frames can be made."""
+    return find_spec("pandas") is not None
+
+
+def in_types(point: Array, region: Region, columns: Columns | None) -> Array:
+    """Return a point whose numbers the columns of a frame can hold, as far as its region allows."""
+    point = point.copy()
+    for j, kind in enumerate(() if columns is None else columns.types):
+        if _holds(kind, point[j], region.lower[j], region.upper[j]):
+            point[j] = np.float64(point[j]).astype(getattr(kind, "numpy_dtype", kind))
+    return point
+
+
+def frame_of(
+    point: Array, ensemble: Ensemble, region: Region, columns: Columns | None = None
+) -> Any:
+    """Return a point as a frame of one row that the model's own ``predict`` takes.
+
+    Its columns are called as in the frame that the user has passed and have their types; otherwise
+    they are called as the model calls them, with the labels that it keeps. A number that its type
+    cannot hold without leaving the region stays float64.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError(
+            "a frame needs pandas, which is not installed. Install it, or use x."
+        ) from None
+    why_not = no_frame(ensemble)
+    if why_not:
+        raise InputError(why_not)
+    n = ensemble.n_features
+    labels, types = columns or Columns(tuple(ensemble.feature_names or range(n)), (None,) * n)
+    with_labels = [
+        j
+        for j, known in ensemble.categories.items()
+        # Models that were trained on arrays want numbers, where these are the labels.
+        if known.labels and (columns or ensemble.feature_names or not known.are_values)
+    ]
+    casts = {
+        j: kind
+        for j, kind in enumerate(types)
+        if j not in with_labels and _holds(kind, point[j], region.lower[j], region.upper[j])
+    }
+    frame = pd.DataFrame(point[None, :], copy=True)
+    frame = frame.astype(casts) if casts else frame
+    for j, kind in enumerate(types):
+        if np.isnan(point[j]) and hasattr(kind, "numpy_dtype") and j not in casts:
+            frame.isetitem(j, pd.array([None], dtype=kind))
+    values = labelled(point, ensemble)
+    for j in with_labels:
+        frame.isetitem(j, _label_column(values[j], types[j], ensemble.categories[j]))
+    frame.columns = pd.Index(labels)
+    return frame
+
+
+def no_frame(ensemble: Ensemble) -> str:
+    """Return why the model's own ``predict`` takes no frame; empty if it takes one."""
+    if ensemble.unsure_of_labels:
+        return (
+            f"which columns of {ensemble.source} have labels is not sure, so no frame is known "
+            "that it would take. Pass bounds as a frame like the one that it was trained on."
+        )
+    for column, known in ensemble.categories.items():
+        if known.recode == "refused":
+            names = ensemble.feature_names or range(ensemble.n_features)
+            return (
+                f"{ensemble.source} keeps the labels of column {names[column]!r} in a form that "
+                "XGBoost itself misreads (they are not ASCII), so it takes no frame. Use x, whose "
+                "categories are codes, as an array; or train with labels in ASCII."
+            )
+    return ""
+
+
+def _label_column(label: Any, kind: Any, known: Categories) -> Any:
+    """Return a column of one label, NaN if it is missing, in the type of the user's frame."""
+    import pandas as pd
+
+    is_nan = isinstance(label, float) and np.isnan(label)
+    if kind is None and None in (known.labels or ()):
+        kind = np.dtype(object)  # which is a label to scikit-learn, but not to pandas
+    if kind is not None and not has_labels(kind):
+        cannot = is_nan and getattr(kind, "kind", "O") in "biu"
+        return pd.Series([label], dtype=np.float64 if cannot else kind)
+    if kind is not None and not (is_nan or label in kind.categories):
+        # Of large whole numbers, scikit-learn may have kept the floats next to them.
+        number = known.number_of.get(label)
+        same = [own for own in kind.categories.tolist() if known.find(own) == number]
+        label, kind = (same[0], kind) if same else (label, None)
+    if kind is None:
+        kind = pd.CategoricalDtype(pd.Index(list(known.labels or ()), dtype=known.label_dtype))
+    return pd.Series(pd.Categorical([label], dtype=kind))
+
+
+def _holds(kind: Any, value: float, low: float, high: float) -> bool:
+    """Tell whether a type of numbers can hold a value, or one near it in its interval."""
+    plain = getattr(kind, "numpy_dtype", kind)
+    if not isinstance(plain, np.dtype) or plain == np.float64 or plain.kind not in "biuf":
+        return False
+    if np.isnan(value):
+        return bool(plain.kind == "f")
+    with np.errstate(all="ignore"):
+        own = float(np.float64(value).astype(plain))
+    return bool(low <= own <= high if plain.kind == "f" else own == value)
+
+
+def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a point and its interval in as few digits as do not mislead.
+
+    The bounds that are written down lie within the interval and leave little of it out.
+    """
+    for digits in range(6, 18):
+        a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
+        at = float(f"{x:.{digits}g}")
+        if np.isnan(x) or (a <= at <= b and b - a >= 0.99 * (high - low)):
+            break
+    return _spelled(x, digits), _spelled(a, digits), _spelled(b, digits)
+
+
+def _spelled(x: float, digits: int) -> str:
+    """Return a number in so many digits; a whole one without an exponent if it is not too long."""
+    rounded = float(f"{x:.{digits}g}")
+    if abs(rounded) < WHOLE and rounded == np.floor(rounded):
+        return f"{rounded:.0f}"
+    return f"{x:.{digits}g}"
+
+
+def _rounded(x: float, digits: int, way: str) -> float:
+    nearest = float(f"{x:.{digits}g}")
+    if nearest == x:
+        return nearest
+    return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def described(decision: Decision) -> str:
+    """Return a decision in words."""
+    best = "largest" if decision.maximized else "least"
+    if decision._point is None:
+        return f"There is no admissible point: {decision.message}."
+    lines = []
+    if decision.status.name == "OPTIMAL":
+        exact = (
+            "to the last bit"
+            if decision.gap == 0
+            else f"up to rounding: the bound is {decision.gap:.2g} away, and the model's own sums "
+            f"may be off by {decision.rounding:.2g}"
+        )
+        lines.append(f"{decision.fun:.10g} is the {best} prediction, {exact}.")
+    elif not np.isfinite(decision.bound):
+        lines.append(f"{decision.fun:.10g} is the {best} prediction found; there is no bound.")
+    else:
+        side = "above" if decision.maximized else "below"
+        lines.append(
+            f"{decision.fun:.10g} is the {best} prediction found; none is {side} "
+            f"{decision.bound:.10g} (gap {decision.gap:.4g})."
+        )
+    lines.append(
+        f"{decision.message[:1].upper()}{decision.message[1:]}, after {decision.time:.3g} s, "
+        f"{_counted(decision.nfev, 'evaluation')} and {_counted(decision.nodes, 'node')}."
+    )
+    lines.append("It stays the same at least as long as")
+    ensemble, region = decision._ensemble, decision.region
+    names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
+    names = [*map(str, names if decision._columns is None else decision._columns.labels)]
+    width = max(len(name) for name in names)
+    values = labelled(decision._point, ensemble)
+    for column, name in enumerate(names[:SHOWN]):
+        low, high = region.lower[column], region.upper[column]
+        value, within = values[column], "fixed"
+        if isinstance(value, int | float | np.number):
+            value, low, high = spelled_inside(float(value), low, high)
+        if column in region.categories:
+            within = "one of " + ", ".join(map(str, region.categories[column]))
+        elif column in decision._free:
+            within = f"from {low} to {high}" if low != high else "only this"
+        lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
+    if len(names) > SHOWN:
+        lines.append(f"  ... and {len(names) - SHOWN} more features")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The answer: results, and their words."""

@@ -1,0 +1,1 @@
+"""From arguments to answers: `minimize`, `maximize` and the table of methods."""

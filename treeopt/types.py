@@ -1,0 +1,20 @@
+"""Names for the arrays that modules pass to each other."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+"""An array of any type: an input of the user, or values in the precision of a model."""
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Float32Array: TypeAlias = NDArray[np.float32]
+IntArray: TypeAlias = NDArray[np.int64]
+Int32Array: TypeAlias = NDArray[np.int32]
+Int8Array: TypeAlias = NDArray[np.int8]
+UInt64Array: TypeAlias = NDArray[np.uint64]
+UInt32Array: TypeAlias = NDArray[np.uint32]
+BoolArray: TypeAlias = NDArray[np.bool_]
