@@ -23,14 +23,11 @@ from treeopt.errors import (
 )
 from treeopt.model.categories import Categories
 from treeopt.model.ensemble import Ensemble
-from treeopt.result.decision import (
-    Decision,
-    DecisionProgress,
-    Progress,
-    Region,
-    SearchResult,
-    Status,
-)
+from treeopt.problem.region import Region
+from treeopt.result.decision import Decision
+from treeopt.result.search_result import SearchResult
+from treeopt.run.progress import DecisionProgress, Progress
+from treeopt.run.status import Status
 from treeopt.solve.decide import maximize, minimize
 from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 

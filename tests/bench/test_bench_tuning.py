@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
-from tests.support.data import needs
 from tests.bench.test_bench_tables import tables
+from tests.support.data import needs
 
 pd = pytest.importorskip("pandas")
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import treeopt
+from tests.exact.test_exact import grid_of, random_leaves, value_at
+from tests.solve.test_decide_ends import after
 from tests.support.decisions import SENSES, check, hard, hardest
 from tests.support.searches import model
-from tests.solve.test_decide_ends import after
-from tests.exact.test_exact import grid_of, random_leaves, value_at
 from treeopt import Status
 from treeopt.exact import dual_search, reduction, solver, tree_search
 from treeopt.exact.descent import LocalSearch
@@ -25,7 +25,8 @@ from treeopt.exact.tree_search import COPIED_AT_ONCE, HEAP, UNUSED, TreeSearch
 from treeopt.model.compiled import Compiled
 from treeopt.problem import grid
 from treeopt.run import limits
-from treeopt.run.limits import Limits, Stopped
+from treeopt.run.limits import Limits
+from treeopt.run.status import Stopped
 from treeopt.solve import decide
 from treeopt.stepdirect import search as stepdirect_search
 

@@ -17,9 +17,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
+from tests.problem.test_dimensions import dimensions
 from tests.support.messages import says
 from tests.support.searches import BOX, PRESETS, every_preset, steps
-from tests.problem.test_dimensions import dimensions
 from treeopt import InputError, StepDirect, StepDirectSettings, stepdirect
 from treeopt.tuning import Real
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from tests.adapters.test_refusals import REFUSED
 from tests.support.cases import TABLES, fitted
 from tests.support.models import Case
-from tests.adapters.test_refusals import REFUSED
 from treeopt import TreeoptError
 from treeopt.adapters import ADAPTERS, hist_gradient_boosting
 from treeopt.adapters.outputs import Refusal

@@ -25,8 +25,8 @@ from optuna.testing.pytest_samplers import (
 )
 from optuna.trial import TrialState
 
-from tests.support.messages import says
 from tests.kernels.test_startup import python
+from tests.support.messages import says
 from treeopt import InputError, StepDirectSettings
 from treeopt.tuning import StepDirectSampler
 

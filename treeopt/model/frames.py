@@ -16,7 +16,8 @@ from treeopt.model.inputs import spelled
 if TYPE_CHECKING:
     from treeopt.model.categories import Categories
     from treeopt.model.ensemble import Ensemble
-    from treeopt.result.decision import Decision, Region
+    from treeopt.problem.region import Region
+    from treeopt.result.decision import Decision
     from treeopt.types import Array
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from treeopt.kernels import reach
 from treeopt.model.cells import last_before
 from treeopt.problem.bounds import feature_label
+from treeopt.problem.region import Region
 from treeopt.problem.space import largest_input
-from treeopt.result.decision import Region
 
 if TYPE_CHECKING:
     from treeopt.model.ensemble import Ensemble

@@ -12,19 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.result.decision import Status
+from treeopt.run.status import Status, Stopped
+from treeopt.types import IntArray
 
 LOOK_EVERY = 0.02
 """Seconds between two looks at the limits in the midst of long steps."""
-
-
-class Stopped(Exception):
-    """The search ends before its evaluations are used up."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 class Limits:
@@ -53,7 +45,7 @@ class Limits:
         self.running = self.inside = self.interrupted = self.insisted = False
         self.depth = 0
         self.handler: Any = None
-        self.flag = np.zeros(1, np.int64)
+        self.flag: IntArray = np.zeros(1, np.int64)
         self.watched = False
         self.look: Callable[[], bool] | None = None
         self._pool: ThreadPoolExecutor | None = None

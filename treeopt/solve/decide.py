@@ -35,17 +35,12 @@ from treeopt.model.frames import (
 )
 from treeopt.model.link import IDENTITY
 from treeopt.problem.bounds import feature_label
+from treeopt.problem.region import Region
 from treeopt.problem.space import read_space
-from treeopt.result.decision import (
-    BOUND_HISTORY,
-    Decision,
-    DecisionProgress,
-    Progress,
-    Region,
-    Status,
-    gap_between,
-)
-from treeopt.run.limits import Limits, Stopped
+from treeopt.result.decision import Decision
+from treeopt.run.limits import Limits
+from treeopt.run.progress import BOUND_HISTORY, DecisionProgress, Progress, gap_between
+from treeopt.run.status import Status, Stopped
 from treeopt.stepdirect.minimizer import search_within
 from treeopt.stepdirect.search import rows_at_once
 from treeopt.types import Array
@@ -263,7 +258,7 @@ class _Task:
     gap: float
     most: int
     columns: Columns | None
-    history: list[tuple[float, int, float, float]] = field(default_factory=list)
+    history: list[tuple[int, float, float, float]] = field(default_factory=list)
     known: tuple[Array, Any] | None = None
 
     @property
@@ -401,7 +396,7 @@ class _Task:
         )
         self.limits.finish()
         self.history = [
-            (row["time"], row["nfev"], self.value_of(sign * row["fun"]), np.nan)
+            (row["nfev"], row["time"], self.value_of(sign * row["fun"]), np.nan)
             for row in result.history
         ]
         places = self.grid.places_of(snap(result.x[None, :]))[0]
@@ -454,7 +449,7 @@ class _Task:
 
     def note(self, fun: float, bound: float, nfev: int) -> None:
         """Add to the history what has changed."""
-        now = (self.limits.time(), nfev, fun, bound)
+        now = (nfev, self.limits.time(), fun, bound)
         if not self.history or repr(self.history[-1][2:]) != repr(now[2:]):
             self.history.append(now)
 

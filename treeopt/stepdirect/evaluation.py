@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.result.decision import Status
-from treeopt.run.limits import Limits, Stopped
+from treeopt.run.limits import Limits
+from treeopt.run.status import Status, Stopped
 
 if TYPE_CHECKING:
     from treeopt.types import Array

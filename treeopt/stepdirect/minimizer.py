@@ -12,8 +12,9 @@ from treeopt.arguments import read_callback, read_count, read_seed, read_time_li
 from treeopt.errors import InputError
 from treeopt.model.ensemble import Ensemble
 from treeopt.problem.bounds import Box, read_bounds
-from treeopt.result.decision import Progress, SearchResult
+from treeopt.result.search_result import SearchResult
 from treeopt.run.limits import Limits
+from treeopt.run.progress import Progress
 from treeopt.stepdirect.evaluation import make_caller
 from treeopt.stepdirect.search import Search
 from treeopt.stepdirect.settings import StepDirectSettings

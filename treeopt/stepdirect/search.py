@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeopt.result.decision import Progress, SearchResult, Status, improvements
-from treeopt.run.limits import Limits, Stopped
+from treeopt.result.search_result import SearchResult
+from treeopt.run.limits import Limits
+from treeopt.run.progress import Progress, improvements
+from treeopt.run.status import Status, Stopped
 from treeopt.stepdirect.evaluation import Caller, VectorizedCaller
 from treeopt.stepdirect.paper.rules import Rules
 from treeopt.stepdirect.paper.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state

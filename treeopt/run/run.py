@@ -1,0 +1,140 @@
+"""`Run`: the limits of a run, and everyone who is told how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from treeopt.run.limits import Limits
+from treeopt.run.progress import ProgressLine, gap_between
+from treeopt.run.status import Status, Stopped
+
+UNLIMITED = 2**62
+"""The number of evaluations of a run without a limit."""
+
+
+@dataclass(eq=False)
+class Run:
+    """One run of a method: decisions and searches alike.
+
+    Attributes
+    ----------
+    limits : Limits
+        The time limit and Ctrl-C.
+    max_evals : int
+        Maximum number of evaluations.
+    gap : float
+        The run ends as soon as value and bound are within this distance; 0 to prove the optimum.
+    callback : callable or None
+        Gets the progress of the run; ends it by raising StopIteration.
+    line : ProgressLine
+        The line on the standard error.
+    seed : int
+        Seed of everything that is drawn at random.
+    n_jobs : int
+        Number of threads.
+    history : list of (nfev, time, fun, bound)
+        What has improved, and when.
+    status, message : Status and str
+        Why the run ended; set by `until_stopped`.
+    """
+
+    limits: Limits
+    max_evals: int = UNLIMITED
+    gap: float = 0.0
+    callback: Callable[[Any], Any] | None = None
+    line: ProgressLine = field(default_factory=lambda: ProgressLine(False))
+    seed: int = 0
+    n_jobs: int = 1
+    history: list[tuple[int, float, float, float]] = field(default_factory=list)
+    status: Status = Status.EVAL_LIMIT
+    message: str = ""
+
+    @contextmanager
+    def until_stopped(self, release: Callable[[], None] | None = None) -> Iterator[None]:
+        """Run a block, and note why it was left early.
+
+        Limits, callbacks, Ctrl-C and a lack of memory end the block; nothing that was found is
+        lost. Pressing Ctrl-C a second time raises KeyboardInterrupt.
+
+        Parameters
+        ----------
+        release : callable
+            Called when memory runs out, to free some.
+        """
+        try:
+            yield
+        except Stopped as stop:
+            self.status, self.message = stop.status, stop.message
+        except KeyboardInterrupt:
+            if self.limits.insisted:
+                raise
+            self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
+        except MemoryError:
+            self.status, self.message = Status.STOPPED, "memory ran out"
+            if release is not None:
+                release()
+
+    def report(
+        self,
+        fun: float,
+        bound: float,
+        nfev: int,
+        nodes: int,
+        progress: Callable[[], Any],
+    ) -> None:
+        """Tell the history, the progress line and the callback how the run stands.
+
+        Parameters
+        ----------
+        fun, bound : float
+            The best value and the bound; NaN if there is none.
+        nfev, nodes : int
+            Number of evaluations and of nodes so far.
+        progress : callable
+            Returns what the callback gets; called only if there is a callback.
+        """
+        self.note(fun, bound, nfev)
+        self.line.show(self.limits.time(), fun, bound, gap_between(fun, bound), nodes)
+        self.call_back(progress)
+
+    def call_back(self, progress: Callable[[], Any]) -> None:
+        """Call the callback, if there is one; see `report`."""
+        if self.callback is None:
+            return
+        now = progress()
+        try:
+            with self.limits.interruptible():
+                self.callback(now)
+        except StopIteration as stop:
+            why = f": {stop}" if str(stop) else ""
+            raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
+
+    def note(self, fun: float, bound: float, nfev: int) -> None:
+        """Add a row to the history if value or bound have changed."""
+        now = (nfev, self.limits.time(), fun, bound)
+        if not self.history or repr(self.history[-1][2:]) != repr(now[2:]):
+            self.history.append(now)
+
+    def check(self, gap: float, nfev: int) -> None:
+        """Raise `Stopped` if a limit is reached."""
+        if self.gap and gap <= self.gap:
+            raise Stopped(Status.GAP_REACHED, f"the gap of {self.gap:g} is reached")
+        self.limits.check()
+        if nfev >= self.max_evals:
+            message = f"the limit of {self.max_evals} evaluations is reached"
+            raise Stopped(Status.EVAL_LIMIT, message)
+
+    def finish(self) -> None:
+        """Stop the clock and end the progress line."""
+        self.limits.finish()
+        self.line.close()
+
+    def __enter__(self) -> Run:
+        self.limits.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.limits.__exit__(*exception)
