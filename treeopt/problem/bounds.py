@@ -40,7 +40,9 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
     ensemble : Ensemble
         The model whose inputs are chosen, if there is one.
     """
-    pairs, _ = read_pairs(bounds, ensemble, frozenset())
+    pairs, data = read_pairs(bounds, ensemble)
+    if data is not None or isinstance(bounds, Mapping):
+        check_given(pairs, data is not None, (), ensemble)
     for k, (low, high) in enumerate(pairs):
         name = bound_name(k, ensemble)
         if not (np.isfinite(low) and np.isfinite(high)):
@@ -54,12 +56,13 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
 def read_pairs(
     bounds: Any,
     ensemble: Ensemble | None,
-    optional: Collection[int],
     labels: Sequence[Any] | None = None,
+    partly: bool = False,
 ) -> tuple[Array, Array | None]:
-    """Return one pair per coordinate, NaN where an optional one is not given; and the data.
+    """Return one pair per coordinate, NaN where none is given; and the data.
 
-    ``labels`` are what a frame calls the columns of the model, see `column_of`.
+    ``labels`` are what a frame calls the columns of the model, see `column_of`; ``partly`` tells
+    whether some features may be left out, for the messages.
     """
     if bounds is None:
         raise InputError("bounds is None. Pass pairs (low, high), a mapping of them, or data.")
@@ -70,16 +73,16 @@ def read_pairs(
             low, high = (np.repeat(end, ensemble.n_features) for end in (low, high))
         pairs: Any = np.column_stack([low, high])
     elif isinstance(bounds, Mapping):
-        pairs = _from_mapping(bounds, ensemble, optional, labels)
+        pairs = _from_mapping(bounds, ensemble, labels)
     elif hasattr(bounds, "columns"):
-        pairs, data = _from_data(bounds, ensemble, optional)
+        pairs, data = _from_data(bounds, ensemble, partly)
     else:
         are_pairs = _are_tuples(bounds)
         pairs = _as_numbers([*map(_open_ended, bounds)] if are_pairs else bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
         if is_data and pairs.shape != (n, 2) and not (n == 2 and are_pairs):
-            pairs, data = _from_data(pairs, ensemble, optional)
+            pairs, data = _from_data(pairs, ensemble, partly)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
         data_or = "" if ensemble is None else f", or data with {ensemble.n_features} columns"
@@ -125,10 +128,7 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
 
 
 def _from_mapping(
-    bounds: Mapping[Any, Any],
-    ensemble: Ensemble | None,
-    optional: Collection[int],
-    labels: Sequence[Any] | None,
+    bounds: Mapping[Any, Any], ensemble: Ensemble | None, labels: Sequence[Any] | None
 ) -> Array:
     if ensemble is None:
         raise InputError("bounds is a mapping, but fun is no model. Pass a sequence of pairs.")
@@ -146,37 +146,23 @@ def _from_mapping(
         if np.isnan(ends).any():
             raise InputError(f"bounds[{feature!r}] is {shown(pair)}. Pass numbers, not NaN.")
         pairs[column], given[column] = ends, True
-    missing = [column for column in np.flatnonzero(~given).tolist() if column not in optional]
-    if missing:
-        raise InputError(
-            f"bounds has no pair for {feature_label(missing[0], ensemble)}. "
-            "Pass one for each feature; low == high fixes it."
-        )
     return pairs
 
 
-def _from_data(
-    data: Any, ensemble: Ensemble | None, optional: Collection[int]
-) -> tuple[Array, Array]:
+def _from_data(data: Any, ensemble: Ensemble | None, partly: bool) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError("bounds is a table of data, but fun is no model. Pass pairs (low, high).")
     _refuse_summary(data)
     try:
         X = ensemble._matrix(data, "bounds").astype(np.float64)
     except InputError as refusal:
-        if not optional or not hasattr(data, "columns"):
+        if not partly or not hasattr(data, "columns"):
             raise
         remedy = "Or pass a mapping of pairs, which may leave out what is fixed."
         raise InputError(f"{refusal} {remedy}") from None
     _forget_missing(X, ensemble)
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
-    for column in np.flatnonzero(~some).tolist():
-        if column not in optional:
-            raise InputError(
-                f"bounds has no number for {feature_label(column, ensemble)}. Pass pairs "
-                "(low, high) instead."
-            )
     pairs[some] = np.column_stack([np.nanmin(X[:, some], axis=0), np.nanmax(X[:, some], axis=0)])
     return pairs, X
 
@@ -206,6 +192,21 @@ def _refuse_summary(data: Any) -> None:
             "bounds is a summary as describe() returns it, with rows such as 'count' and 'mean', "
             "not data. Pass the frame itself; or, if all its columns are numbers, the rows 'min' "
             "and 'max' alone: bounds.loc[['min', 'max']]."
+        )
+
+
+def check_given(
+    pairs: Array, is_data: bool, optional: Collection[int], ensemble: Ensemble | None
+) -> None:
+    """Refuse bounds that lack a feature, unless it is optional."""
+    for column in np.flatnonzero(np.isnan(pairs).any(axis=1)).tolist():
+        if ensemble is None or column in optional:
+            continue
+        name = feature_label(column, ensemble)
+        if is_data:
+            raise InputError(f"bounds has no number for {name}. Pass pairs (low, high) instead.")
+        raise InputError(
+            f"bounds has no pair for {name}. Pass one for each feature; low == high fixes it."
         )
 
 

@@ -35,6 +35,8 @@ class Run:
         Seed of everything that is drawn at random.
     n_jobs : int
         Number of threads.
+    start : point, matrix of points, or None
+        Where the user wants the search to begin.
     history : list of (nfev, time, fun, bound)
         What has improved, and when.
     status, message : Status and str
@@ -48,6 +50,7 @@ class Run:
     line: ProgressLine = field(default_factory=lambda: ProgressLine(False))
     seed: int = 0
     n_jobs: int = 1
+    start: Any = None
     history: list[tuple[int, float, float, float]] = field(default_factory=list)
     status: Status = Status.EVAL_LIMIT
     message: str = ""

@@ -1,0 +1,73 @@
+"""Where the local search begins: the user's points, the best rows of the data, or any points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from treeopt.problem.problem import Problem
+from treeopt.run.run import Run
+from treeopt.types import FloatArray, Int32Array
+
+N_STARTS = 30
+"""Number of rows of the data, or of random points if there are none."""
+
+MOMENT = 0.02
+"""Seconds for what is left to do when a limit is reached before the search has begun."""
+
+
+def find_starts(problem: Problem, run: Run) -> Int32Array:
+    """Return the points at which the local search begins, as places."""
+    places, space = problem.places, problem.space
+    rng = np.random.default_rng(run.seed)
+    found = []
+    if run.start is not None:
+        found.append(places.of_points(_read_start(problem, run.start)))
+    if space.data is not None:
+        rows = space.data
+        if len(rows) > N_STARTS:
+            rows = rows[rng.choice(len(rows), N_STARTS, replace=False)]
+        data = places.of_points(rows)
+        found.append(data[np.argsort(_sums(problem, data, run), kind="stable")])
+    else:
+        sizes = np.diff(places.start)
+        found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))
+    return np.concatenate(found)
+
+
+def best_start(problem: Problem, starts: Int32Array) -> Int32Array:
+    """Return the best of the points at which the search was to begin.
+
+    Points that cannot be evaluated within a moment are left out.
+    """
+    begin, found = perf_counter(), []
+    for point in starts:
+        found.append(float(problem.sums_at(problem.places.cells_at(point[None, :]))[0]))
+        if perf_counter() - begin > MOMENT:
+            break
+    best: Int32Array = starts[int(np.argmin(found))]
+    return best
+
+
+def _read_start(problem: Problem, start: Any) -> FloatArray:
+    """Return the user's starting points, one row each."""
+    model = problem.objective.model
+    if isinstance(start, Mapping) or np.ndim(start) == 1:
+        return model._point(start, "start")[None, :]
+    return model._matrix(start, "start").astype(np.float64)
+
+
+def _sums(problem: Problem, points: Int32Array, run: Run) -> FloatArray:
+    """Return the sums at points; infinite where the time does not suffice."""
+    cells = problem.places.cells_at(points)
+    if not run.limits.watched:
+        return problem.sums_at(cells)
+    sums = np.full(len(points), np.inf)
+    for k in range(len(points)):
+        if run.limits.is_over():
+            break
+        sums[k] = problem.sums_at(cells[k : k + 1])[0]
+    return sums

@@ -1,0 +1,470 @@
+"""Reading what may be chosen from bounds, integers, categories and fixed values.
+
+`read_choices` reads what stays the same from question to question, and `Choices.fix` adds the fixed
+values of one question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treeopt.errors import InputError, shown
+from treeopt.model.categories import Categories
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.frames import Columns
+from treeopt.model.inputs import is_missing, some_numbers
+from treeopt.problem.bounds import (
+    bound_name,
+    check_given,
+    check_order,
+    column_of,
+    feature_label,
+    read_pairs,
+)
+from treeopt.problem.space import Space, largest_input
+from treeopt.types import Array
+
+MAX_CODES = 2**20
+"""Maximum number of categories that bounds on their codes may leave."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What a user leaves to be chosen, before anything is fixed.
+
+    A feature with categories is never between two of them, or at one that neither the model nor
+    the user knows, unless it is fixed there.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The model whose inputs are chosen.
+    columns : Columns or None
+        The columns of the frame that is given as bounds.
+    pairs : float64 matrix
+        Lower and upper bound of each feature; NaN if none are given.
+    data : float64 matrix or None
+        The rows that the bounds are taken from.
+    values : mapping from int to array
+        The features that `categories` lists, and their values.
+    integer : set of int, or None
+        The features that are named as whole numbers; None: their types tell.
+    """
+
+    ensemble: Ensemble
+    columns: Columns | None
+    pairs: Array
+    data: Array | None
+    values: Mapping[int, Array]
+    integer: frozenset[int] | None
+
+    def fix(self, *fixed: Any) -> Space:
+        """Return the space in which some features are fixed; of several arguments, later ones win.
+
+        Each argument is a mapping by name or number, a row of a frame, or None.
+        """
+        ensemble, data = self.ensemble, self.data
+        labels = None if self.columns is None else self.columns.labels
+        fixed_at: dict[int, float] = {}
+        for given in fixed:
+            fixed_at |= _fixed_values(ensemble, given, labels)
+        values, with_values = dict(self.values), {*self.values, *ensemble.categories}
+        check_given(self.pairs, data is not None, {*fixed_at, *with_values}, ensemble)
+        pairs = self.pairs.copy()
+        pairs[np.isnan(pairs).any(axis=1)] = -np.inf, np.inf
+        if data is not None:
+            # Fixed values and codes are not bound by the range of the data.
+            pairs[[*fixed_at, *ensemble.categories]] = -np.inf, np.inf
+        check_order(pairs, ensemble)
+        whole = self._whole(fixed_at, with_values)
+        _choose_categories(ensemble, data, fixed_at, pairs, values)
+        infeasible_because = (
+            _narrow_to_values(ensemble, data, fixed_at, pairs, values)
+            or _narrow_to_whole(ensemble, whole, pairs)
+            or _beyond_precision(ensemble, fixed_at, pairs)
+        )
+        for column, value in fixed_at.items():
+            _check_fixed(ensemble, column, value, pairs[column], values.get(column), whole[column])
+            pairs[column] = value
+        values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
+        may_be_missing = np.full(len(pairs), data is None)
+        may_be_missing[ensemble.labelled_columns] = True
+        lower, upper = pairs.T.copy()
+        return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
+
+    def _whole(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
+        """Tell which features are whole numbers: those that are named, or whose type says so."""
+        whole = np.zeros(self.ensemble.n_features, np.bool_)
+        for column, kind in enumerate(() if self.columns is None else self.columns.types):
+            # Boolean columns are 0 or 1, whatever is named.
+            is_whole = getattr(kind, "kind", "O") in ("biu" if self.integer is None else "b")
+            whole[column] = is_whole and column not in with_values and column not in fixed_at
+        whole[list(self.integer or ())] = True
+        return whole
+
+
+def read_choices(
+    ensemble: Ensemble,
+    bounds: Any,
+    integer: Any = "auto",
+    categories: Any = None,
+    columns: Columns | None = None,
+    *,
+    partly: bool = False,
+) -> Choices:
+    """Return what a user leaves to be chosen; the arguments are those of `treeopt.minimize`.
+
+    ``columns`` are those of the frame that is given as bounds; ``partly`` tells whether something
+    is fixed.
+    """
+    labels = None if columns is None else columns.labels
+    values = _listed_values(ensemble, categories, labels)
+    with_values = {*values, *ensemble.categories}
+    pairs, data = read_pairs(bounds, ensemble, labels, partly or bool(with_values))
+    if data is None and not isinstance(bounds, Mapping):
+        for k in np.flatnonzero(np.isnan(pairs).any(axis=1)):
+            name = bound_name(int(k), ensemble)
+            raise InputError(f"{name} is ({pairs[k, 0]}, {pairs[k, 1]}). Pass numbers, not NaN.")
+    whole = _named_integers(ensemble, integer, with_values, labels)
+    return Choices(ensemble, columns, pairs, data, values, whole)
+
+
+def _choose_categories(
+    ensemble: Ensemble,
+    data: Array | None,
+    fixed_at: Mapping[int, float],
+    pairs: Array,
+    values: dict[int, Array],
+) -> None:
+    """Add the categories to choose from to ``values``, and take their bounds out of ``pairs``."""
+    for column, known in ensemble.categories.items():
+        if known.complete and not len(known):
+            continue  # there are no categories to tell apart
+        pair, pairs[column] = pairs[column].copy(), (-np.inf, np.inf)
+        if column in fixed_at:
+            _check_categories(ensemble, column, pair, "fixed has", np.array([fixed_at[column]]))
+        elif column in values:
+            _check_categories(ensemble, column, pair, "categories lists", values[column])
+        elif data is not None:
+            occurring = np.unique(data[:, column])
+            values[column] = occurring[np.isfinite(occurring)]
+        else:
+            within = _categories_within(ensemble, column, *pair)
+            values[column] = _any_code(ensemble, column) if within is None else within
+
+
+def _narrow_to_values(
+    ensemble: Ensemble,
+    data: Array | None,
+    fixed_at: Mapping[int, float],
+    pairs: Array,
+    values: Mapping[int, Array],
+) -> str:
+    """Narrow the pairs to lists of values; return why nothing is left of one, if so."""
+    for column, numbers in values.items():
+        low, high = pairs[column]
+        outside = numbers[(numbers < low) | (numbers > high)]
+        if outside.size and column not in fixed_at:
+            raise InputError(
+                f"categories lists {outside[0]:g} for {feature_label(column, ensemble)}, outside "
+                f"its bounds ({low:g}, {high:g}). Widen them, or leave it out."
+            )
+        if not numbers.size:
+            where = "is within its bounds" if data is None else "occurs in the data"
+            known = ensemble.categories[column]
+            return f"no known category of {feature_label(column, ensemble)} {where}: {known!r}"
+        pairs[column] = numbers[0], numbers[-1]
+    return ""
+
+
+def _narrow_to_whole(ensemble: Ensemble, whole: Array, pairs: Array) -> str:
+    """Narrow the pairs to whole numbers; return why nothing is left of one, if so."""
+    for column in np.flatnonzero(whole).tolist():
+        low, high = pairs[column]
+        if np.ceil(low) > np.floor(high):
+            return (
+                f"no whole number lies between {low:g} and {high:g}, the bounds of "
+                f"{feature_label(column, ensemble)}"
+            )
+        pairs[column] = np.ceil(low), np.floor(high)  # infinite ends stay as they are
+    return ""
+
+
+def _beyond_precision(ensemble: Ensemble, fixed_at: Collection[int], pairs: Array) -> str:
+    """Return which pair is out of reach, since the model's precision cannot hold it, if one is."""
+    largest = largest_input(ensemble.input_dtype)
+    for column, (low, high) in enumerate(pairs):
+        if column not in fixed_at and (low > largest or high < -largest):
+            return f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
+    return ""
+
+
+def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:
+    """Return the categories of a feature within bounds, as numbers.
+
+    The bounds are about labels, where the model has any, else about codes. None if there is no
+    bound, and the model does not tell which categories there are.
+    """
+    known, name = ensemble.categories[column], feature_label(column, ensemble)
+    given = f"the bound of {name} is ({low:g}, {high:g})"
+    is_open = np.isinf(low) and np.isinf(high)
+    if known.labels:
+        numbers, scale = known.value[: len(known.labels)], known.label_values
+        if is_open:
+            return numbers
+        if scale is None:
+            raise InputError(
+                f"{given}, but its labels are "
+                f"{'numbers that no float can hold' if known.has_numbers else 'text'}: {known!r}. "
+                "Pass a list of labels as categories, and leave it out of bounds or pass "
+                "(None, None) there."
+            )
+    elif known.complete:
+        numbers = scale = known.value
+    elif np.isinf(low) or np.isinf(high):
+        return None
+    else:
+        _refuse_unsure(ensemble, given)
+        first, last = np.ceil(low), np.floor(high)
+        if first < 0 and low < high:
+            raise InputError(
+                f"{given}, but its categories are codes, whole numbers from 0 on. Pass bounds "
+                f"such as (0, {max(high, 0.0):g})."
+            )
+        if last - first >= MAX_CODES:
+            raise InputError(
+                f"{given}, which leaves more than {MAX_CODES} categories. Pass a list of them as "
+                "categories."
+            )
+        numbers = scale = np.arange(first, last + 1)
+    within: Array = numbers[(low <= scale) & (scale <= high)]
+    if low == high and not within.size:
+        if known.labels and not known.are_values:
+            raise InputError(
+                f"bounds has {low:g} for {name}, which is none of {known!r}. Pass one of them."
+            )
+        return np.array([low])
+    return within
+
+
+def _any_code(ensemble: Ensemble, column: int) -> Array:
+    """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
+    known, name = ensemble.categories[column], feature_label(column, ensemble)
+    if not (ensemble.feature == column).any():
+        return np.zeros(1)
+    _refuse_unsure(ensemble, f"bounds has none for {name}", is_number=False)
+    raise InputError(
+        f"which categories {name} has is not known: {ensemble.source} keeps no list of them, and "
+        f"its splits name only some: {known!r}. Pass a list of their codes as categories, finite "
+        "bounds, or data as bounds."
+    )
+
+
+def _check_categories(
+    ensemble: Ensemble, column: int, pair: Array, argument: str, given: Array
+) -> None:
+    """Refuse categories that are fixed or listed and contradict the bounds."""
+    low, high = pair
+    within = _categories_within(ensemble, column, low, high)
+    if within is None or (np.isinf(low) and np.isinf(high)):
+        return
+    for number in given[~np.isnan(given) & ~np.isin(given, within)]:
+        label = ensemble.categories[column].label_of.get(number, f"{number:g}")
+        raise InputError(
+            f"{argument} {label} for {feature_label(column, ensemble)}, outside its bounds "
+            f"({low:g}, {high:g}). Widen them, or leave it out."
+        )
+
+
+def _check_fixed(
+    ensemble: Ensemble,
+    column: int,
+    value: float,
+    pair: Array,
+    listed_values: Array | None,
+    whole: bool,
+) -> None:
+    """Refuse a fixed value that contradicts another argument."""
+    name, (low, high) = feature_label(column, ensemble), pair
+    if listed_values is not None and value not in listed_values and not np.isnan(value):
+        raise InputError(
+            f"fixed has {value:g} for {name}, which is not among its categories. "
+            "Fix it at one of them."
+        )
+    if value < low or value > high:
+        raise InputError(
+            f"fixed has {value:g} for {name}, outside its bounds ({low:g}, {high:g}). "
+            "Widen them, or pass bounds as a mapping without it."
+        )
+    if whole and value != np.round(value) and not np.isnan(value):
+        raise InputError(
+            f"fixed has {value:g} for {name}, which is to be a whole number. "
+            "Round it, or leave it out of integer."
+        )
+
+
+def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
+    """Return the number that stands for a value of a feature, which may be a label."""
+    known = ensemble.categories.get(column)
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if known is not None and known.labels:
+        number = known.find(value) if isinstance(value, Hashable) else None
+        if number is not None:
+            return number
+        # Where labels are text, a number can only be a code.
+        is_code = is_number and not known.has_numbers and value in known.label_of
+        if not is_code and not is_missing(value):
+            raise InputError(
+                f"{name} has {shown(value)}, which is none of {known!r}. Pass one of them."
+            )
+    if is_missing(value):
+        return np.nan
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    if known is not None or not is_number:
+        _refuse_unsure(ensemble, f"{name} has {shown(value)}", is_number)
+    if not is_number:
+        raise InputError(f"{name} has {shown(value)}, which is no number. Pass a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        largest = largest_input(ensemble.input_dtype)
+        raise InputError(
+            f"{name} has a number beyond {largest:g}, the largest that {ensemble.source} reads. "
+            "Pass a smaller one."
+        ) from None
+
+
+def _refuse_unsure(ensemble: Ensemble, what: str, is_number: bool = True) -> None:
+    """Refuse a value that may be a label or a code, where the model does not tell.
+
+    A number can only be a code if all labels are text.
+    """
+    if ensemble.unsure_of_labels and (not is_number or some_numbers(ensemble.frame_labels)):
+        raise InputError(
+            f"{what}, but which columns of {ensemble.source} have labels is not sure: LightGBM "
+            "keeps only the labels. Pass a frame like the one that it was trained on as bounds; "
+            "to limit it, drop rows, or pass lists of labels as categories."
+        )
+
+
+def _by_feature(
+    given: Any, name: str, ensemble: Ensemble, labels: Sequence[Any] | None
+) -> Iterator[tuple[int, Any, Any]]:
+    """Yield column, key and value of a mapping by name or number, or of a row by its labels."""
+    is_row = hasattr(given, "iloc")
+    if is_row and given.ndim == 2 and len(given) == 1:
+        # Column by column: in a row of several types pandas would round large whole numbers.
+        given = {label: given.iloc[0, j] for j, label in enumerate(given.columns)}
+    elif is_row and given.ndim == 1:
+        given = given.to_dict()
+    if not isinstance(given, Mapping):
+        rows = f"has {len(given)} rows" if is_row else f"is {shown(given)}"
+        raise InputError(
+            f"{name} {rows}. Pass a mapping from names or numbers of features, or one row."
+        )
+    if is_row and not labels and not ensemble.feature_names:
+        given = _row_without_names(given, name, ensemble.n_features)
+    seen: set[int] = set()
+    for key, value in given.items():
+        column = column_of(key, name, ensemble, labels, by_label=is_row)
+        if column in seen:
+            raise InputError(f"{name} names feature {key!r} twice. Drop one of them.")
+        seen.add(column)
+        yield column, key, value
+
+
+def _row_without_names(row: Mapping[Any, Any], name: str, n: int) -> Mapping[Any, Any]:
+    """Return a row of a frame by position, where nobody knows what the columns are called."""
+    if len(row) != n or (set(row) == set(range(n)) and list(row) != list(range(n))):
+        raise InputError(
+            f"{name} is a row, but the model has no names that its labels could be matched with. "
+            "Pass bounds as a frame with these columns, or a mapping by position."
+        )
+    return dict(enumerate(row.values()))
+
+
+def _fixed_values(ensemble: Ensemble, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
+    values = {}
+    given = {} if fixed is None else fixed
+    for column, key, own in _by_feature(given, "fixed", ensemble, labels):
+        value = number_of(own, column, ensemble, f"fixed[{key!r}]")
+        if np.isnan(value) and not ensemble.accepts_nan:
+            raise InputError(
+                f"fixed[{key!r}] is missing, which {ensemble.source} refuses. Pass a number."
+            )
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(ensemble.input_dtype.type(value)) or np.isnan(value)
+        known = ensemble.categories.get(column)
+        if not finite and (not ensemble.accepts_inf or (known is not None and known.finite)):
+            raise InputError(
+                f"fixed[{key!r}] is {own!r}, which {ensemble.source} refuses. Pass a finite number."
+            )
+        values[column] = value
+    return values
+
+
+def _listed_values(
+    ensemble: Ensemble, categories: Any, labels: Sequence[Any] | None
+) -> dict[int, Array]:
+    values = {}
+    given = {} if categories is None else categories
+    for column, key, own in _by_feature(given, "categories", ensemble, labels):
+        name = f"categories[{key!r}]"
+        is_list = hasattr(own, "__iter__") and getattr(own, "ndim", 1) == 1
+        if not is_list or isinstance(own, str | Mapping):
+            raise InputError(f"{name} is {shown(own)}. Pass a list of the allowed values.")
+        numbers = [number_of(v, column, ensemble, name) for v in own]
+        array = np.unique(np.array(numbers, np.float64))
+        if not array.size:
+            raise InputError(f"{name} is empty. List the allowed values.")
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} has a value that is not finite. Use fixed for missing ones.")
+        beyond = array[np.abs(array) > largest_input(ensemble.input_dtype)]
+        if beyond.size:
+            raise InputError(
+                f"{name} has {beyond[0]:g}, which {ensemble.source} cannot tell from infinity: it "
+                f"reads inputs as {ensemble.input_dtype}. Leave it out."
+            )
+        _check_known(array, ensemble.categories.get(column), name)
+        values[column] = array
+    return values
+
+
+def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
+    """Refuse numbers that are no categories, where the feature has categories."""
+    if known is None:
+        return
+    fine = np.isin(numbers, known.value)
+    if not known.complete:
+        fine |= (numbers >= 0) & (numbers == np.round(numbers))
+    for unknown in numbers[~fine]:
+        which = "is none of" if known.complete else "is no whole number from 0 on, as codes are:"
+        raise InputError(f"{name} has {unknown:g}, which {which} {known!r}. Leave it out.")
+
+
+def _named_integers(
+    ensemble: Ensemble, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
+) -> frozenset[int] | None:
+    """Return the features that are named as whole numbers; None for "auto".
+
+    A feature ``with_values`` has a list of what it may be.
+    """
+    if isinstance(integer, str) and integer == "auto":
+        return None
+    many = hasattr(integer, "__iter__") and getattr(integer, "ndim", 1) > 0
+    one = isinstance(integer, str) or not many
+    named = []
+    for feature in () if integer is None else [integer] if one else integer:
+        column = column_of(feature, "integer", ensemble, labels)
+        if column in with_values:
+            raise InputError(
+                f"integer names {feature_label(column, ensemble)}, which has categories. Leave it "
+                "out; categories lists its values."
+            )
+        named.append(column)
+    return frozenset(named)

@@ -1,0 +1,104 @@
+"""Terms: what an objective adds up.
+
+Every term is a step function of the inputs. It says where its steps are, so that all terms can
+share one grid; it lists its steps as boxes of that grid, for the search; it computes the value that
+a user computes; and it says how far the two may differ, because of rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from treeopt.kernels import reach
+from treeopt.model.ensemble import Ensemble
+from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
+
+
+class Term(Protocol):
+    """What every term offers; `ModelTerm` is one.
+
+    Cells are counted as the term itself counts them; `Grid` translates.
+    """
+
+    weight: float
+    """Factor of the term in the objective."""
+
+    @property
+    def columns(self) -> IntArray:
+        """The features that the term reads, in ascending order."""
+
+    def last_of_cells(self, i: int) -> FloatArray:
+        """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
+
+    def sums_at(self, cells: IntArray) -> FloatArray:
+        """Return the sums at points ``[point, feature]``, in float64 and in any order."""
+
+    def total_at(self, cells: IntArray) -> Any:
+        """Return the value at one point as a user computes it, before a link."""
+
+    def cells_alike(self, cells: IntArray) -> BoolArray:
+        """Return which cells have the same value as a point; all features one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTerm:
+    """The sum of the trees of a model, divided by its divisor.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The model.
+    weight : float
+        Factor of the term in the objective, 1 or -1.
+    """
+
+    ensemble: Ensemble
+    weight: float = 1.0
+
+    @property
+    def columns(self) -> IntArray:
+        """The features that at least one split reads, in ascending order."""
+        return self.ensemble.compiled.cells.columns
+
+    def last_of_cells(self, i: int) -> FloatArray:
+        """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
+        cells = self.ensemble.compiled.cells
+        return self.ensemble.compiled.last_of_cells[cells.cut_start[i] : cells.cut_start[i + 1]]
+
+    def leaves_at(self, cells: IntArray) -> Int32Array:
+        """Return the leaf of each tree at points ``[point, feature]``."""
+        return self.ensemble.compiled.leaves_at(cells)
+
+    def sums_at(self, cells: IntArray) -> FloatArray:
+        """Return the sums of the leaves at points ``[point, feature]``."""
+        values = self.ensemble.compiled.leaf_value[self.leaves_at(cells)]
+        sums: FloatArray = values.sum(axis=1, dtype=np.float64)
+        return sums + self.ensemble.base
+
+    def total_at(self, cells: IntArray) -> Any:
+        """Return the margin at one point, in the arithmetic of the model."""
+        return self.divided(self.ensemble.own_sum(self.leaves_at(cells[None, :])[0])[-1])
+
+    def divided(self, total: Any) -> Any:
+        """Return the margin that a sum of the trees becomes, in the arithmetic of the model."""
+        return total / self.ensemble.value.dtype.type(self.ensemble.divisor)
+
+    def cells_alike(self, cells: IntArray) -> BoolArray:
+        """Return which cells lead to the same leaves as a point does."""
+        e, own = self.ensemble, self.ensemble.compiled.cells
+        start = np.cumsum(np.append(0, own.n_cells))
+        alike: BoolArray = np.ones(int(start[-1]), np.bool_)
+        splits = (own.node_slot, own.node_rank, own.node_bit)
+        slots = (own.slot_feature, own.slot_table, own.lut, own.slot_cuts)
+        n_numbers = np.diff(own.cut_start) + 1
+        trees = (e.left, e.right, e.tree_start)
+        reach.cells_alike(*trees, *splits, *slots, n_numbers, cells, start, alike)
+        return alike
+
+    def keys_at(self, i: int, cells: IntArray) -> Array:
+        """Return the keys of some cells of its ``i``-th feature, ``[cell, slot]``."""
+        own = self.ensemble.compiled.cells
+        return np.stack([own.keys_of(s)[cells] for s in own.slots_of(i)], axis=1)
