@@ -22,6 +22,7 @@ from treeopt.errors import (
     UnsupportedModelError,
 )
 from treeopt.model.categories import Categories
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.problem.region import Region
 from treeopt.result.decision import Decision
@@ -38,6 +39,7 @@ __all__ = [
     "Conversion",
     "Decision",
     "DecisionProgress",
+    "Difference",
     "Ensemble",
     "InputError",
     "ModelFormatError",

@@ -79,8 +79,6 @@ def test_leaf_that_is_not_finite(bad, dtype):
 def test_start_that_is_not_finite(bad):
     with pytest.raises(ModelFormatError, match=r"base is .*not finite.*scaled target"):
         tree_of([1.0], 1, base=bad)
-    with pytest.raises(ModelFormatError, match=r"tail_base is .*not finite"):
-        tree_of([1.0, 2.0], 1, tail_start=1, tail_base=bad)
 
 
 def test_start_that_is_too_large_for_the_sum():
@@ -149,9 +147,9 @@ def test_limit_of_the_sums(dtype, sense, method):
 
 
 def test_largest_sum():
-    """Leaves of each tree, base, tail_base; divided only if that is larger."""
+    """Leaves of each tree and base; divided only if that is larger."""
     trees = [(0, 0.0, -3.0, 1.0), (0, 1.0, 4.0, -5.0), -7.0]
-    given = {"base": -100.0, "tail_start": 1, "tail_base": 1000.0}
+    given = {"base": -1100.0}
     assert largest_sum(tree_of(trees, 1, **given)) == 1115.0
     assert largest_sum(tree_of(trees, 1, divisor=3.0, **given)) == 1115.0
     assert largest_sum(tree_of(trees, 1, divisor=0.5, **given)) == 2230.0

@@ -68,12 +68,6 @@ def test_labels_are_moved_to_and_looked_up():
     assert repr(known) == "<Categories: red, green, blue>"
 
 
-def test_second_sum_is_added_at_the_end():
-    e = ensemble(value=np.array([0, 1e16, 0, 2.0, 3.0, -1e16]), tail_start=1, tail_base=1.0)
-    assert e.predict([[0.0, 0.0]]).tolist() == [0.0]
-    assert ensemble().tail_start == 2
-
-
 @pytest.mark.parametrize(
     ("link", "expected"),
     [
@@ -135,8 +129,6 @@ def test_predicts_what_its_arrays_say():
         {"n_features": 2**62},
         {"link": Link("softmax")},
         {"input_dtype": np.dtype(np.int64)},
-        {"tail_start": 3},
-        {"tail_base": 1.0},  # of a second sum that is not there
         {"category_set": np.array([0, -1, 0, -1, -1, -1])},  # without sets
         {**BY_SET, "category_set": np.array([1, -1, 0, -1, -1, -1])},  # a set that is not there
         {**BY_SET, "category_set": np.array([0, -1, -1])},

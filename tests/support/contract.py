@@ -55,13 +55,10 @@ def by_pickle(ensemble: treeopt.Ensemble) -> treeopt.Ensemble:
 def added(ensemble: treeopt.Ensemble, values: np.ndarray) -> np.ndarray:
     """Add the values of the trees, one row per tree, as the definition of `Ensemble` says."""
     dtype = values.dtype.type
-    head, tail = (np.full(values.shape[1], b, dtype) for b in (ensemble.base, ensemble.tail_base))
-    for t, value in enumerate(values):
-        if t < ensemble.tail_start:
-            head += value
-        else:
-            tail += value
-    return (head + tail) / dtype(ensemble.divisor)
+    total = np.full(values.shape[1], ensemble.base, dtype)
+    for value in values:
+        total += value
+    return total / dtype(ensemble.divisor)
 
 
 class AdapterContract:
@@ -117,7 +114,8 @@ class AdapterContract:
         rows = hard_rows(case)
         for n in (1, 5, len(rows)):
             assert_same_bits(walking.predict(rows[:n]), case.own(rows[:n]), rows)
-        assert walking.compiled.mask_dtype is None
+        sums = [walking.plus, walking.minus] if len(case.sums) > 1 else [walking]
+        assert all(e.compiled.mask_dtype is None for e in sums)
 
     def test_feature_names(self, case):
         assert case.ensemble.n_features == case.matrix.shape[1]
@@ -143,12 +141,17 @@ class AdapterContract:
         for again in (e, by_pickle(e), copy.deepcopy(e), copy.copy(e)):
             assert_same_bits(again.predict(rows), own, rows)
             assert repr(again) == repr(case.ensemble)
-            arrays = [getattr(again, f.name) for f in fields(again)]
-            arrays = [a for a in arrays if isinstance(a, np.ndarray)]
-            assert len(arrays) >= 9
-            assert not any(a.flags.writeable for a in arrays)
+            for part in [again.plus, again.minus] if len(case.sums) > 1 else [again]:
+                arrays = [getattr(part, f.name) for f in fields(part)]
+                arrays = [a for a in arrays if isinstance(a, np.ndarray)]
+                assert len(arrays) >= 9
+                assert not any(a.flags.writeable for a in arrays)
 
     def test_writing_into_results_does_not_change_the_ensemble(self, case):
+        for part in case.of_one_sum:
+            self.check_writing_into_results_does_not_change_the_ensemble(part)
+
+    def check_writing_into_results_does_not_change_the_ensemble(self, case):
         ensemble = copy.deepcopy(case.ensemble)
         rows = sample(case, 20)
         own = case.own(rows)
@@ -160,6 +163,10 @@ class AdapterContract:
         assert_same_bits(np.array([ensemble.walker(rows[0]).value], own.dtype), own[:1], rows)
 
     def test_one_box_per_tree_contains_a_point(self, case):
+        for part in case.of_one_sum:
+            self.check_one_box_per_tree_contains_a_point(part)
+
+    def check_one_box_per_tree_contains_a_point(self, case):
         ensemble = case.ensemble
         boxes = ensemble.leaf_boxes()
         rows = sample(case, 60)
@@ -172,6 +179,10 @@ class AdapterContract:
 
     def test_categories_that_lead_to_a_box(self, case):
         """The masks of `LeafBoxes`, read without `LeafBoxes.containing`."""
+        for part in case.of_one_sum:
+            self.check_categories_that_lead_to_a_box(part)
+
+    def check_categories_that_lead_to_a_box(self, case):
         ensemble, boxes = case.ensemble, case.ensemble.leaf_boxes()
         assert set(boxes.categories) == {int(j) for j in categorical(case) if j in ensemble.feature}
         rng = np.random.default_rng(3)
@@ -196,6 +207,10 @@ class AdapterContract:
             assert_same_bits(sums, case.own(rows), rows)
 
     def test_walker(self, case):
+        for part in case.of_one_sum:
+            self.check_walker(part)
+
+    def check_walker(self, case):
         rng = np.random.default_rng(1)
         n = case.matrix.shape[1]
         features = rng.integers(n, size=1000)
@@ -218,6 +233,10 @@ class AdapterContract:
         assert walker.value == own[-1]
 
     def test_line(self, case):
+        for part in case.of_one_sum:
+            self.check_line(part)
+
+    def check_line(self, case):
         rng = np.random.default_rng(2)
         used = [*np.unique(thresholds(case).feature), *categorical(case)]
         rows, values = [], []

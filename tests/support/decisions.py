@@ -235,7 +235,7 @@ def scale_of(e: Ensemble) -> float:
     """Return the sum of the largest magnitudes of all trees, after the division."""
     ends = zip(e.tree_start[:-1], e.tree_start[1:], strict=True)
     total = sum(float(np.abs(e.value[a:b]).max()) for a, b in ends)
-    return (total + abs(e.base) + abs(e.tail_base)) / e.divisor
+    return (total + abs(e.base)) / e.divisor
 
 
 def check(

@@ -42,8 +42,24 @@ class Case:
         return library_of(self.model)
 
     @cached_property
-    def ensemble(self) -> treeopt.Ensemble:
+    def ensemble(self) -> treeopt.Ensemble | treeopt.Difference:
         return treeopt.from_model(self.model, output=self.output, class_index=self.class_index)
+
+    @property
+    def sums(self) -> list[treeopt.Ensemble]:
+        """The sums of trees: one, or those of two classes."""
+        e = self.ensemble
+        return [e.plus, e.minus] if isinstance(e, treeopt.Difference) else [e]
+
+    @property
+    def of_one_sum(self) -> list[Case]:
+        """This case, or one for each sum of trees of a difference."""
+        if not isinstance(self.ensemble, treeopt.Difference):
+            return [self]
+        parts = [replace(self, class_index=k) for k in self.class_index]
+        for part, ensemble in zip(parts, self.sums, strict=True):
+            part.__dict__["ensemble"] = ensemble
+        return parts
 
     @cached_property
     def matrix(self) -> np.ndarray:
@@ -77,7 +93,7 @@ class Case:
     @property
     def engine(self) -> str:
         """How treeopt evaluates it: "masks" or "walk"."""
-        return "walk" if self.ensemble.compiled.mask_dtype is None else "masks"
+        return "walk" if self.sums[0].compiled.mask_dtype is None else "masks"
 
     # What the library says.
 

@@ -66,9 +66,11 @@ def categorical(case: Case) -> np.ndarray:
 
 def canonical(case: Case) -> Splits:
     """Return the thresholds as treeopt stores them."""
-    e = case.ensemble
-    inner = (e.left >= 0) & (e.category_set < 0)
-    return distinct([(e.feature[inner], e.threshold[inner])])
+    splits = []
+    for e in case.sums:
+        inner = (e.left >= 0) & (e.category_set < 0)
+        splits.append((e.feature[inner], e.threshold[inner]))
+    return distinct(splits)
 
 
 def neighbours(values: np.ndarray) -> np.ndarray:

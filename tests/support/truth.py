@@ -36,11 +36,10 @@ def predict(e: Ensemble, X: np.ndarray) -> np.ndarray:
     dtype = e.value.dtype.type
     out = np.empty(len(X), e.value.dtype)
     for r, x in enumerate(X):
-        sums = [dtype(e.base), dtype(e.tail_base)]
+        total = dtype(e.base)
         for t in range(e.n_trees):
-            k = int(t >= e.tail_start)
-            sums[k] = dtype(sums[k] + e.value[leaf_of(e, t, x)])
-        out[r] = dtype(sums[0] + sums[1]) / dtype(e.divisor)
+            total = dtype(total + e.value[leaf_of(e, t, x)])
+        out[r] = total / dtype(e.divisor)
     return out
 
 
@@ -83,10 +82,6 @@ def ensembles(draw: st.DrawFn, max_leaves: int = 90) -> Ensemble:
     sets = [
         rng.choice(len(categories[int(j)]) + 1, rng.integers(0, 5)) - 1 for j in feature[by_set]
     ]
-    tail = {
-        "tail_start": int(rng.integers(len(trees))),
-        "tail_base": float(value_dtype(rng.normal())),
-    }
     return Ensemble(
         feature=feature.astype(np.int32),
         threshold=np.where(leaf, np.nan, threshold),
@@ -99,7 +94,6 @@ def ensembles(draw: st.DrawFn, max_leaves: int = 90) -> Ensemble:
         set_start=np.cumsum([0, *(len(s) for s in sets)]),
         set_member=np.concatenate([[], *sets]).astype(np.int32),
         tree_start=start,
-        **(draw(st.sampled_from([{}, tail]))),
         categories=categories,
         n_features=n_features,
         feature_names=None,

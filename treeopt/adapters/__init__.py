@@ -2,8 +2,8 @@
 
 The registry maps the package that a model's class comes from to the adapter module that knows it.
 An adapter offers ``MODELS``, the names of the classes it reads, ``convert(model, output,
-class_index) -> Ensemble`` and ``own_prediction(model, output, class_index)``, the library's own
-prediction of the same output. `files` reads saved models.
+class_index)``, which returns an `Ensemble` or a `Difference`, and ``own_prediction(model, output,
+class_index)``, the library's own prediction of the same output. `files` reads saved models.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError, UnsupportedModelError
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.types import Array
 
@@ -27,17 +28,31 @@ ADAPTERS = {
 OUTPUTS = ("auto", "raw", "proba", "predict")
 
 
+@overload
+def from_model(model: Any, *, output: str = ..., class_index: int | None = ...) -> Ensemble: ...
+
+
+@overload
+def from_model(model: Any, *, output: str = ..., class_index: tuple[int, int]) -> Difference: ...
+
+
+@overload
+def from_model(
+    model: Any, *, output: str = ..., class_index: int | tuple[int, int] | None = ...
+) -> Ensemble | Difference: ...
+
+
 @quiet
 def from_model(
     model: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
-) -> Ensemble:
+) -> Ensemble | Difference:
     """Turn a fitted model into an `Ensemble` that predicts the same, bit for bit.
 
     Parameters
     ----------
     model : estimator
-        A fitted scikit-learn, XGBoost or LightGBM model, an XGBoost or LightGBM ``Booster``, or an
-        `Ensemble`, which is returned as it is.
+        A fitted scikit-learn, XGBoost or LightGBM model, or an XGBoost or LightGBM ``Booster``. An
+        `Ensemble` or a `Difference` is returned unchanged.
     output : {"auto", "raw", "predict", "proba"}
         What to predict: ``"raw"`` is the sum of the trees before any transformation (the margin),
         ``"proba"`` the probability of a class, ``"predict"`` what ``model.predict`` returns.
@@ -50,7 +65,8 @@ def from_model(
 
     Returns
     -------
-    Ensemble
+    Ensemble or Difference
+        A `Difference` if ``class_index`` is a pair.
 
     Raises
     ------
@@ -70,14 +86,15 @@ def from_model(
     (3, 2)
     """
     check_output(output)
-    if isinstance(model, Ensemble):
+    if isinstance(model, Ensemble | Difference):
         if output != "auto" or class_index is not None:
+            kind = "an Ensemble" if isinstance(model, Ensemble) else "a Difference"
             raise InputError(
-                "model is an Ensemble: its output is settled. Call from_model on the original "
+                f"model is {kind}: its output is settled. Call from_model on the original "
                 "model with output= and class_index=."
             )
         return model
-    ensemble: Ensemble = _adapter(model).convert(model, output, class_index)
+    ensemble: Ensemble | Difference = _adapter(model).convert(model, output, class_index)
     return ensemble
 
 

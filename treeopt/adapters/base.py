@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import MAX_FEATURES, Ensemble
+from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
 
 MAX_MEMBERS = 2**26
@@ -30,6 +32,14 @@ class Tree(NamedTuple):
     """Index into ``sets``; -1 where the split is by threshold."""
     sets: Sequence[Array] = ()
     """The categories that go left, as indices into those of the feature; -1: all others."""
+
+
+class Output(NamedTuple):
+    """The sum to build: that of one output, perhaps minus that of another, and its link."""
+
+    plus: int
+    minus: int | None = None
+    link: Link = IDENTITY
 
 
 def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
@@ -77,20 +87,21 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
     )
 
 
-def summed(
-    plus: int, minus: int | None, sum_of: Callable[[int], tuple[list[Tree], float]]
-) -> dict[str, Any]:
-    """Return trees and base of one output, or of one minus another, for `assemble`.
+def build(
+    chosen: Output, sum_of: Callable[[int], tuple[list[Tree], float]], **rest: Any
+) -> Ensemble | Difference:
+    """Build the ensemble of the chosen output, or the difference of two of them.
 
-    ``sum_of`` gives those of an output. Of the second sum each value changes its sign.
+    ``sum_of`` returns the trees and the base of an output; ``rest`` are the remaining fields of
+    `Ensemble`.
     """
-    trees, base = sum_of(plus)
-    if minus is None:
-        return {"trees": trees, "base": base}
-    others, other_base = sum_of(minus)
-    negative = [tree._replace(value=-tree.value) for tree in others]
-    tail = {"tail_start": len(trees), "tail_base": -other_base}
-    return {"trees": trees + negative, "base": base, **tail}
+
+    def ensemble_of(k: int) -> Ensemble:
+        trees, base = sum_of(k)
+        return assemble(trees, base=base, link=chosen.link, **rest)
+
+    plus = ensemble_of(chosen.plus)
+    return plus if chosen.minus is None else Difference(plus, ensemble_of(chosen.minus))
 
 
 def names_of(model: Any) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from treeopt.adapters import from_model, own_prediction
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import LINKS, Link
 from treeopt.model.stand_ins import staircase, with_categories
@@ -81,9 +83,10 @@ def check_conversion(
     >>> print(treeopt.check_conversion(model, X))
     16 predictions compared, all equal to the last bit
     """
-    if isinstance(model, Ensemble):
+    if isinstance(model, Ensemble | Difference):
         raise InputError(
-            "model is an Ensemble, which has nothing to be compared with. Pass the original model."
+            f"model is of type {type(model).__name__}, which has nothing to be compared with. Pass "
+            "the original model."
         )
     ensemble = from_model(model, output=output, class_index=class_index)
     reference = own_prediction(model, output, class_index)
@@ -103,13 +106,12 @@ def check_conversion(
     return Conversion(compared, different, worst)
 
 
-def _blocks(ensemble: Ensemble, rows: Array) -> Any:
+def _blocks(ensemble: Ensemble | Difference, rows: Array) -> Iterator[Array]:
     """Yield the rows themselves, then rows moved onto and next to every cut."""
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         yield rows[start : start + ROWS_AT_ONCE]
-    cells = ensemble.compiled.cells
-    for j, column in enumerate(cells.columns):
-        values = neighbours(cells.cuts_of(j))
+    for column, cuts in _cuts(ensemble).items():
+        values = neighbours(cuts)
         if not ensemble.accepts_inf:
             with np.errstate(over="ignore"):
                 values = values[np.isfinite(values.astype(ensemble.input_dtype))]
@@ -122,6 +124,16 @@ def _blocks(ensemble: Ensemble, rows: Array) -> Any:
             block = rows[np.arange(part.size) % rows.shape[0]].astype(np.float64)
             block[:, column] = part
             yield block
+
+
+def _cuts(ensemble: Ensemble | Difference) -> dict[int, Array]:
+    """Return the cuts of each column that the model reads."""
+    found: dict[int, Array] = {}
+    for e in [ensemble] if isinstance(ensemble, Ensemble) else [ensemble.plus, ensemble.minus]:
+        cells = e.compiled.cells
+        for j, column in enumerate(cells.columns.tolist()):
+            found[column] = np.union1d(found.get(column, np.empty(0)), cells.cuts_of(j))
+    return found
 
 
 def neighbours(cuts: Array) -> Array:

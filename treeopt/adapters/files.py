@@ -11,6 +11,7 @@ from typing import Any
 from treeopt.adapters import check_output, from_model
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError, ModelFormatError, TreeoptError
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 
 WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
@@ -29,7 +30,7 @@ def load_model(
     output: str = "auto",
     class_index: int | tuple[int, int] | None = None,
     trusted: bool = False,
-) -> Ensemble:
+) -> Ensemble | Difference:
     """Read a saved model into an `Ensemble`; neither XGBoost nor LightGBM need be installed.
 
     What kind of file it is, its first bytes say: XGBoost's JSON and UBJSON, LightGBM's text,
@@ -77,7 +78,7 @@ def load_model(
             "in it. Pass trusted=True if you made it yourself; save other models uncompressed."
         )
     try:
-        ensemble: Ensemble = read(data, output, class_index)
+        ensemble: Ensemble | Difference = read(data, output, class_index)
         return ensemble
     except TreeoptError as error:
         if isinstance(error, ModelFormatError):
@@ -110,17 +111,17 @@ def _reader(data: bytes) -> Any:
     return None
 
 
-def _json(data: bytes, output: str, class_index: Any) -> Ensemble:
+def _json(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
     return _xgboost(json.loads(data), output, class_index)
 
 
-def _ubjson(data: bytes, output: str, class_index: Any) -> Ensemble:
+def _ubjson(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
     from treeopt.adapters.ubjson import loads
 
     return _xgboost(loads(data), output, class_index)
 
 
-def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble:
+def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble | Difference:
     from treeopt.adapters.xgboost import Wrapper, read
 
     if "tree_info" in document:
@@ -143,7 +144,7 @@ def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble:
     return read(document, wrapper, output, class_index)
 
 
-def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble:
+def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
     from treeopt.adapters.lightgbm import read
 
     text = data.decode("utf-8").replace("\r\n", "\n")
@@ -152,13 +153,13 @@ def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble:
     return read(text, "Booster", output, class_index)
 
 
-def _skops(data: bytes, output: str, class_index: Any) -> Ensemble:
+def _skops(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
     from treeopt.adapters.skops_files import load
 
-    return from_model(load(data), output=output, class_index=class_index)
+    return _from_model(load(data), output, class_index)
 
 
-def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble:
+def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
     import joblib
 
     try:
@@ -167,4 +168,9 @@ def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble:
         raise
     except Exception as error:  # whatever the code in the pickle ends in
         raise ModelFormatError(f"{type(error).__name__}: {error}.") from error
-    return from_model(model, output=output, class_index=class_index)
+    return _from_model(model, output, class_index)
+
+
+def _from_model(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+    ensemble: Ensemble | Difference = from_model(model, output=output, class_index=class_index)
+    return ensemble

@@ -15,17 +15,17 @@ import numpy as np
 
 from treeopt.adapters.base import (
     Tree,
-    assemble,
+    build,
     check_children,
     members_of,
     names_of,
     normalised,
     refuse,
-    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.model.categories import Categories, exact
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
@@ -49,7 +49,7 @@ MAX_CATEGORIES = 256
 """scikit-learn's limit on the categories of a feature, one of which stands for missing values."""
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     """Convert a HistGradientBoosting model; see `treeopt.from_model`."""
     chosen = choose(_task(model), output, class_index)
     columns, categories = _columns(model)
@@ -60,16 +60,15 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble:
         stages = [_tree(stage[k], columns, categories, known) for stage in model._predictors]
         return stages, float(start[k])
 
-    chosen_sum = summed(chosen.plus, chosen.minus, sum_of)
     n_features = int(model.n_features_in_)
     gain = np.zeros(n_features)
     for stage in model._predictors:
         for predictor in stage:
             inner = predictor.nodes[predictor.nodes["is_leaf"] == 0]
             np.add.at(gain, columns[inner["feature_idx"]], inner["gain"])
-    return assemble(
-        **chosen_sum,
-        link=chosen.link,
+    return build(
+        chosen,
+        sum_of,
         categories=categories,
         n_features=n_features,
         feature_names=names_of(model),

@@ -16,7 +16,7 @@ import numpy as np
 
 from treeopt.adapters.base import (
     Tree,
-    assemble,
+    build,
     check_features,
     check_members,
     known_class,
@@ -25,12 +25,12 @@ from treeopt.adapters.base import (
     need_own_predict,
     normalised,
     refuse,
-    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.model.categories import Categories, truncated
 from treeopt.model.cells import ZERO_CUTS
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
@@ -59,7 +59,7 @@ CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     """Convert a LightGBM model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "lightgbm", MODELS)
@@ -115,7 +115,7 @@ def read(
     is_classifier: bool = False,
     importances: Array | None = None,
     slope: float | None = None,
-) -> Ensemble:
+) -> Ensemble | Difference:
     """Convert the text of a model; without importances, they are the total gain.
 
     ``slope`` is that of a logistic link, where it is known better than from the text.
@@ -142,14 +142,14 @@ def read(
     # A random forest's raw score is the sum of its trees, its prediction their mean.
     is_mean = "average_output" in header and output != "raw"
     automatic = names == tuple(f"Column_{i}" for i in range(len(names)))
-    return assemble(
-        **summed(chosen.plus, chosen.minus, sum_of),
+    return build(
+        chosen,
+        sum_of,
         n_features=n_features,
         feature_names=None if automatic else names,
         importances=normalised(_gain(blocks, n_features) if importances is None else importances),
         input_dtype=np.dtype(np.float64),
         divisor=len(blocks) / task.n_sums if is_mean else 1.0,
-        link=chosen.link,
         categories=categories,
         frame_labels=None if labels is None else tuple(tuple(known) for known in labels),
         source=source,

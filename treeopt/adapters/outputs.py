@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeopt.adapters.base import refuse
+from treeopt.adapters.base import Output, refuse
 from treeopt.errors import InputError
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
@@ -52,14 +52,6 @@ class Task(NamedTuple):
     n_classes: int = 0
     labels: bool = False
     proba: Link | Refusal | None = None
-
-
-class Output(NamedTuple):
-    """The sum to build: one output's, perhaps minus another's, and its link."""
-
-    plus: int
-    minus: int | None = None
-    link: Link = IDENTITY
 
 
 def boosted_task(

@@ -17,6 +17,7 @@ import numpy as np
 from treeopt.adapters.base import (
     Tree,
     assemble,
+    build,
     check_children,
     check_features,
     known_class,
@@ -26,10 +27,10 @@ from treeopt.adapters.base import (
     normalised,
     refuse,
     round_down,
-    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
 from treeopt.errors import ModelFormatError
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
@@ -71,7 +72,7 @@ CONSTANT_STARTS = {
 """The estimators, with their strategies, that predict the same for every input."""
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     """Convert a scikit-learn model; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "sklearn", MODELS)
@@ -221,12 +222,12 @@ def _position(k: int, classes: Array) -> int | None:
     return int(found[0]) if found.size else None
 
 
-def _boosted(model: Any, output: str, class_index: Any) -> Ensemble:
+def _boosted(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     chosen = choose(_boosted_task(model), output, class_index)
     start = _start(model)
-    return assemble(
-        **summed(chosen.plus, chosen.minus, lambda k: (_stages(model, k), float(start[k]))),
-        link=chosen.link,
+    return build(
+        chosen,
+        lambda k: (_stages(model, k), float(start[k])),
         accepts_nan=False,
         importances=normalised(
             _importances(model.estimators_.ravel(), model.n_features_in_, normalize=False)
@@ -320,13 +321,13 @@ def _common(model: Any) -> dict[str, Any]:
     }
 
 
-def _hist_boosted(model: Any, output: str, class_index: Any) -> Ensemble:
+def _hist_boosted(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     from treeopt.adapters.hist_gradient_boosting import convert as convert_hist
 
     return convert_hist(model, output, class_index)
 
 
-MODELS = {
+MODELS: dict[str, Callable[[Any, str, Any], Ensemble | Difference]] = {
     "DecisionTreeRegressor": _single,
     "DecisionTreeClassifier": _single,
     "ExtraTreeRegressor": _single,

@@ -17,7 +17,7 @@ import numpy as np
 
 from treeopt.adapters.base import (
     Tree,
-    assemble,
+    build,
     check_features,
     check_members,
     in_order,
@@ -26,12 +26,12 @@ from treeopt.adapters.base import (
     need_own_predict,
     normalised,
     refuse,
-    summed,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.kernels import link_functions as links
 from treeopt.model.categories import Categories, truncated
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
@@ -99,7 +99,7 @@ class Wrapper(NamedTuple):
     last: int | None = None
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble:
+def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
     """Convert an XGBoost model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "xgboost", MODELS)
@@ -161,7 +161,7 @@ def read(
     output: str,
     class_index: Any,
     importances: Array | None = None,
-) -> Ensemble:
+) -> Ensemble | Difference:
     """Convert the JSON document of a model; without importances, they are the average gain."""
     learner = document["learner"]
     source = wrapper.name
@@ -202,14 +202,14 @@ def read(
     names = learner.get("feature_names")
     if importances is None:
         importances = _gain(forest["trees"], n_features)
-    return assemble(
-        **summed(chosen.plus, chosen.minus, sum_of),
+    return build(
+        chosen,
+        sum_of,
         n_features=n_features,
         feature_names=tuple(map(str, names)) if names else None,
         importances=normalised(importances),
         input_dtype=np.dtype(np.float32),
         cast_apart="always",
-        link=chosen.link,
         categories=categories,
         missing_value=float(np.float32(wrapper.missing)),
         source=source,

@@ -138,7 +138,7 @@ def list_leaves(grid: Grid, sign: float, limits: Limits) -> Leaves:
             break
         room = n
     limits.check_long()
-    constant = sign * (ensemble.base + ensemble.tail_base)
+    constant = sign * ensemble.base
     low, high = _first_columns(low, n, limits), _first_columns(high, n, limits)
     places = grid.place_start
     return Leaves(value[:n], low, high, leaf[:n], start, places, constant, limits.flag)

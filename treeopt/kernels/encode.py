@@ -32,9 +32,7 @@ MISSING = 2  # one more value that means missing (NaN: none)
 FLOAT32 = 3  # 1: inputs are cast to float32 first
 REJECTS_NAN = 4  # 1: the library refuses NaN
 REJECTS_INF = 5  # 1: the library refuses infinities (after the cast)
-TAIL = 6  # the first tree of the second sum, if there is one; else the number of trees
-TAIL_BASE = 7  # the second sum starts here (-0.0, which adds nothing, if there is none)
-N_NUMBERS = 8
+N_NUMBERS = 6
 
 
 @inlined

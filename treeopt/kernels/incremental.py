@@ -15,8 +15,7 @@ The functions pass three groups of arrays:
 ``state``
     ``low, high`` (keys between which each tree stays, ``[slot, tree]``), ``safe`` (the same for all
     trees at once, ``[2, slot]``), ``path, depth`` (the slots on each tree's path and their number),
-    ``value`` (each tree's leaf value) and ``sums`` (running sums: that of the trees before the
-    second sum begins, then that of the others; two more than there are trees).
+    ``value`` (each tree's leaf value) and ``sums`` (the base, then the sum after each tree).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, TAIL, TAIL_BASE, cast, locate, refused
+from treeopt.kernels.encode import BASE, DIVISOR, cast, locate, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 from treeopt.kernels.walk import LANES, bit_of, layout_of
@@ -70,16 +69,12 @@ def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
 
 
 @inlined
-def add_up(first: Any, tail: Any, value: Any, sums: Any) -> None:
-    """Redo the running sums from tree ``first`` on; from tree ``tail`` on they are the second."""
-    total = sums[min(first, tail)]
-    for t in range(first, tail):
+def add_up(first: Any, value: Any, sums: Any) -> None:
+    """Redo the running sums from tree ``first`` on."""
+    total = sums[first]
+    for t in range(first, value.size):
         total += value[t]
         sums[t + 1] = total
-    total = sums[max(first, tail) + 1]
-    for t in range(max(first, tail), value.size):
-        total += value[t]
-        sums[t + 2] = total
 
 
 @kernel
@@ -95,14 +90,12 @@ def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
     depth[:] = 0
     for t in range(value.size):
         enter(t, keys, laid_out, state)
-    tail = np.int64(numbers[TAIL])
     sums[0] = numbers[BASE]
-    sums[tail + 1] = numbers[TAIL_BASE]
-    add_up(0, tail, value, sums)
+    add_up(0, value, sums)
 
 
 @inlined
-def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
     """Move feature ``j`` to another cell and bring the running sums up to date."""
     slot_start, slot_table, lut = slots
     low, high, safe, _, _, value, sums = state
@@ -124,7 +117,7 @@ def move(cell: Any, j: Any, tail: Any, keys: Any, slots: Any, nodes: Any, state:
             least_high = min(least_high, high[s, t])
         safe[0, s], safe[1, s] = largest_low, least_high
     if changed < n_trees:
-        add_up(changed, tail, value, sums)
+        add_up(changed, value, sums)
 
 
 @kernel
@@ -141,7 +134,6 @@ def run(
     words, roots, bits, leaf_value = nodes
     laid_out = words, roots, layout_of(bits), leaf_value
     divisor = sums.dtype.type(numbers[DIVISOR])
-    tail = np.int64(numbers[TAIL])
     for k in range(which.size):
         y = cast(to[k], numbers)
         if refused(y, numbers):
@@ -149,6 +141,6 @@ def run(
         j = which[k]
         if j >= 0:
             cell = locate(y, j, features, grid, cuts, buckets)
-            move(cell, j, tail, keys, slots, laid_out, state)
-        out[k] = (sums[tail] + sums[-1]) / divisor
+            move(cell, j, keys, slots, laid_out, state)
+        out[k] = sums[-1] / divisor
     return -1

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, TAIL, TAIL_BASE
-from treeopt.kernels.jit import count_ones, inlined, kernel, trailing_zeros
+from treeopt.kernels.encode import BASE, DIVISOR
+from treeopt.kernels.jit import count_ones, kernel, trailing_zeros
 from treeopt.kernels.masks import intersect, rows_of
 from treeopt.kernels.walk import LANES, layout_of, step
 
@@ -196,20 +196,6 @@ def mark_pieces(
     return n
 
 
-@inlined
-def add_steps(
-    begin: Any, end: Any, step_start: Any, step_stop: Any, step_value: Any, value: Any
-) -> None:
-    """Add trees ``begin..end-1`` to the value of every piece they reach."""
-    for t in range(begin, end):
-        k = ZERO
-        for s in range(step_start[t], step_start[t + 1]):
-            stop, add = np.uint64(step_stop[s]), step_value[s]
-            for i in range(k, stop):
-                value[i] += add
-            k = stop
-
-
 @kernel
 def add_in_order(
     n: Any,
@@ -221,13 +207,14 @@ def add_in_order(
     value: Any,
 ) -> None:
     """Write the value of each of ``n`` pieces (or cells), exact to the last bit."""
-    tail = np.int64(numbers[TAIL])
     value[:n] = numbers[BASE]
-    add_steps(0, tail, step_start, step_stop, step_value, value)
-    if tail < n_trees:
-        rest = np.full(n, numbers[TAIL_BASE], value.dtype)
-        add_steps(tail, n_trees, step_start, step_stop, step_value, rest)
-        value[:n] += rest
+    for t in range(n_trees):
+        k = ZERO
+        for s in range(step_start[t], step_start[t + 1]):
+            stop, add = np.uint64(step_stop[s]), step_value[s]
+            for i in range(k, stop):
+                value[i] += add
+            k = stop
     divisor = value.dtype.type(numbers[DIVISOR])
     for i in range(n):
         value[i] /= divisor
@@ -249,7 +236,7 @@ def add_differences(
     ``value`` has room for one more.
     """
     value[: n + 1] = 0.0
-    value[0] = numbers[BASE] + numbers[TAIL_BASE]
+    value[0] = numbers[BASE]
     for t in range(n_trees):
         at = ZERO
         before = 0.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, TAIL, TAIL_BASE, encode_row
+from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, encode_row
 from treeopt.kernels.jit import inlined, kernel, trailing_zeros
 
 
@@ -46,25 +46,25 @@ def intersect(rows: Any, n: Any, table: Any, reach: Any) -> None:
 
 
 @inlined
-def add_one(reach: Any, value: Any, step: Any, begin: Any, end: Any, total: Any) -> Any:
-    """Add the leaves of trees ``begin..end-1`` to ``total``; ``step`` is the room for a tree."""
-    first = np.uint64(begin) * step
-    for t in range(begin, end):
+def add_one(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any:
+    """Add the leaves of all trees to ``total``; ``step`` is the room for a tree."""
+    first = np.uint64(0)
+    for t in range(n_trees):
         total += value[first + np.uint64(trailing_zeros(reach[t]))]
         first += step
     return total
 
 
 @inlined
-def add_four(reach: Any, value: Any, step: Any, begin: Any, end: Any, total: Any) -> Any:
+def add_four(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any:
     """Do the same for four rows side by side.
 
     Each sum keeps its order, and they do not wait for one another.
     """
     r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
     s0 = s1 = s2 = s3 = total
-    first = np.uint64(begin) * step
-    for t in range(begin, end):
+    first = np.uint64(0)
+    for t in range(n_trees):
         s0 += value[first + np.uint64(trailing_zeros(r0[t]))]
         s1 += value[first + np.uint64(trailing_zeros(r1[t]))]
         s2 += value[first + np.uint64(trailing_zeros(r2[t]))]
@@ -95,7 +95,6 @@ def predict_masks(
     value = leaf_value.reshape(-1)
     step = np.uint64(width)
     base = leaf_value.dtype.type(numbers[BASE])
-    tail, tail_base = np.int64(numbers[TAIL]), leaf_value.dtype.type(numbers[TAIL_BASE])
     divisor = leaf_value.dtype.type(numbers[DIVISOR])
     cells = np.empty(features.shape[0], np.int64)
     rows = np.empty(features.shape[0] + 1, np.int64)
@@ -108,15 +107,12 @@ def predict_masks(
             n_rows = rows_of(cells, features, -1, rows)
             intersect(rows, n_rows, table, reach[r])
         if group == 4:
-            s0, s1, s2, s3 = add_four(reach, value, step, 0, tail, base)
-            t0, t1, t2, t3 = add_four(reach, value, step, tail, n_trees, tail_base)
-            out[start] = (s0 + t0) / divisor
-            out[start + 1] = (s1 + t1) / divisor
-            out[start + 2] = (s2 + t2) / divisor
-            out[start + 3] = (s3 + t3) / divisor
+            s0, s1, s2, s3 = add_four(reach, value, step, n_trees, base)
+            out[start] = s0 / divisor
+            out[start + 1] = s1 / divisor
+            out[start + 2] = s2 / divisor
+            out[start + 3] = s3 / divisor
         else:
             for r in range(group):
-                total = add_one(reach[r], value, step, 0, tail, base)
-                total += add_one(reach[r], value, step, tail, n_trees, tail_base)
-                out[start + r] = total / divisor
+                out[start + r] = add_one(reach[r], value, step, n_trees, base) / divisor
     return -1

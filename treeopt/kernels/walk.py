@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, TAIL, TAIL_BASE, cast, locate, refused
+from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, cast, locate, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
 
@@ -117,13 +117,10 @@ def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, n
             w0 = words[step(w0, keys, zero, layout)]
         buffer[t] = leaf_value[w0 >> rank_shift]
         t += 1
-    total, rest = leaf_value.dtype.type(numbers[BASE]), leaf_value.dtype.type(numbers[TAIL_BASE])
-    tail = np.int64(numbers[TAIL])
-    for t in range(tail):
+    total = leaf_value.dtype.type(numbers[BASE])
+    for t in range(n_trees):
         total += buffer[t]
-    for t in range(tail, n_trees):
-        rest += buffer[t]
-    return total + rest
+    return total
 
 
 @kernel
@@ -198,7 +195,6 @@ def predict_walk(
     n = X.shape[0]
     base = leaf_value.dtype.type(numbers[BASE])
     divisor = leaf_value.dtype.type(numbers[DIVISOR])
-    tail, tail_base = np.int64(numbers[TAIL]), leaf_value.dtype.type(numbers[TAIL_BASE])
     tile = slot_start[-1] * LANES
     if n <= 5:
         keys = np.empty(tile, np.uint32)
@@ -232,11 +228,7 @@ def predict_walk(
         padded = (rows + LANES - 1) // LANES * LANES
         size = np.uint64(tile)
         sums[:] = base
-        predict_tiles(words, roots[:tail], keys, size, bits, leaf_value, sums[:padded])
-        if tail < roots.size:
-            rest = np.full(padded, tail_base, leaf_value.dtype)
-            predict_tiles(words, roots[tail:], keys, size, bits, leaf_value, rest)
-            sums[:padded] += rest
+        predict_tiles(words, roots, keys, size, bits, leaf_value, sums[:padded])
         for r in range(rows):
             out[start + r] = sums[r] / divisor
     return -1

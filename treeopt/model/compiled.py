@@ -79,8 +79,6 @@ class Compiled:
         numbers[encode.FLOAT32] = ensemble.input_dtype == np.float32
         numbers[encode.REJECTS_NAN] = not ensemble.accepts_nan
         numbers[encode.REJECTS_INF] = not ensemble.accepts_inf
-        numbers[encode.TAIL] = ensemble.tail_start
-        numbers[encode.TAIL_BASE] = ensemble.tail_base
         return numbers
 
     @cached_property
@@ -368,9 +366,7 @@ class Compiled:
         if sign == 1 and e.link == IDENTITY:
             return e
         if sign not in self._signed:
-            tail_base = sign * e.tail_base if e.tail_start < e.n_trees else e.tail_base
-            value, base = sign * e.value, sign * e.base
-            signed = replace(e, value=value, base=base, tail_base=tail_base, link=IDENTITY)
+            signed = replace(e, value=sign * e.value, base=sign * e.base, link=IDENTITY)
             signed.compiled._adopt(self)
             self._signed[sign] = signed
         return self._signed[sign]

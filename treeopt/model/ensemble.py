@@ -85,10 +85,6 @@ class Ensemble:
     base, divisor : float
         Start and divisor of the sum. They and the values of leaves are finite, and the divisor is
         positive, in the dtype of ``value``.
-    tail_start, tail_base : int and float
-        Trees from ``tail_start`` on are a second sum, which starts from ``tail_base`` and is added
-        to the first before the division: so the difference of two classes' margins is exact. By
-        default there are none.
     link : Link
         How the sum becomes the prediction.
     categories : mapping from int to Categories
@@ -126,8 +122,6 @@ class Ensemble:
     array_dtype: np.dtype[Any] = _FAST[0]
     base: float = 0.0
     divisor: float = 1.0
-    tail_start: int = -1
-    tail_base: float = -0.0
     link: Link = IDENTITY
     categories: Mapping[int, Categories] = field(default_factory=dict)
     frame_labels: tuple[tuple[Any, ...], ...] | None = None
@@ -140,8 +134,6 @@ class Ensemble:
     def __post_init__(self) -> None:
         if not len(self.category_set):
             object.__setattr__(self, "category_set", np.full(len(self.left), -1, np.int32))
-        if self.tail_start < 0:
-            object.__setattr__(self, "tail_start", len(self.tree_start) - 1)
         object.__setattr__(self, "categories", MappingProxyType(dict(self.categories)))
         for name, dtype in _DTYPES.items():
             # A view: the caller's own array stays as it is.
@@ -237,17 +229,14 @@ class Ensemble:
             self._reject(matrix, refused)
         return out
 
-    def own_sum(self, leaf: Array) -> tuple[Array, Array, Any]:
-        """Return the sums after each tree, as the model adds them, and their total.
+    def own_sum(self, leaf: Array) -> Array:
+        """Return the base and the sum after each tree, added as the model adds them.
 
-        ``leaf`` is one leaf of each tree. The two sums are those of the trees before and from
-        `tail_start` on; the total is not yet divided.
+        ``leaf`` is one leaf of each tree. The last entry is the total, not yet divided.
         """
         values = self.compiled.leaf_value[leaf]
-        dtype, tail = values.dtype.type, self.tail_start
-        head_sums = np.add.accumulate(np.append(dtype(self.base), values[:tail]))
-        tail_sums = np.add.accumulate(np.append(dtype(self.tail_base), values[tail:]))
-        return head_sums, tail_sums, head_sums[-1] + tail_sums[-1]
+        sums: Array = np.add.accumulate(np.append(values.dtype.type(self.base), values))
+        return sums
 
     def walker(self, x: Any) -> Walker:
         """Return an evaluator that follows a point as it moves one coordinate at a time.
@@ -428,9 +417,6 @@ def _validate(e: Ensemble) -> None:
         start.size >= 2 and start[0] == 0 and start[-1] == n and bool((np.diff(start) > 0).all())
     )
     _require(e, whole, "there are no trees, or a tree has no nodes")
-    _require(e, e.tail_start <= e.n_trees, "the second sum starts outside the trees")
-    alone = e.tail_start < e.n_trees or (e.tail_base == 0 and np.signbit(e.tail_base))
-    _require(e, bool(alone), "there is no second sum, but it has a base")
     inner = np.flatnonzero(e.left >= 0)
     children = np.concatenate([e.left[inner], e.right[inner]]).astype(np.int64)
     parents = np.concatenate([inner, inner])
@@ -463,11 +449,10 @@ def _validate_numbers(e: Ensemble) -> None:
     share = f"{len(bad)} of {leaf_value.size} leaf values are not finite, the first is"
     _require(e, not bad, f"{share} {[*bad, 0][0]}. {remedy}")
     with np.errstate(all="ignore"):
-        base, tail_base, divisor = np.array([e.base, e.tail_base, e.divisor]).astype(e.value.dtype)
-    for name, number in (("base", base), ("tail_base", tail_base)):
-        start = f"{name} is {number} as {number.dtype}, not finite. {remedy}"
-        is_finite = bool(np.isfinite(number))
-        _require(e, is_finite, f"{start}; if it has a base_score, with one that is positive")
+        base, divisor = np.array([e.base, e.divisor]).astype(e.value.dtype)
+    start = f"base is {base} as {base.dtype}, not finite. {remedy}"
+    is_finite = bool(np.isfinite(base))
+    _require(e, is_finite, f"{start}; if it has a base_score, with one that is positive")
     positive = bool(0 < divisor < np.inf)
     _require(e, positive, f"the divisor is {divisor} as {divisor.dtype}. Pass a positive number")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.model.categories import truncated
+from treeopt.model.difference import Difference
+from treeopt.model.ensemble import Ensemble
 from treeopt.model.inputs import spelled
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Columns(NamedTuple):
     types: tuple[Any, ...]
 
 
-def columns_of(ensemble: Ensemble, frame: Any) -> Columns | None:
+def columns_of(ensemble: Ensemble | Difference, frame: Any) -> Columns | None:
     """Return the columns of a frame that fits a model; None if it is no frame or does not fit."""
     if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
         return None
@@ -58,8 +60,19 @@ def columns_of(ensemble: Ensemble, frame: Any) -> Columns | None:
     return Columns(labels, types)
 
 
-def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble:
+@overload
+def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble: ...
+
+
+@overload
+def with_labels(ensemble: Difference, columns: Columns | None) -> Difference: ...
+
+
+def with_labels(ensemble: Ensemble | Difference, columns: Columns | None) -> Ensemble | Difference:
     """Return the ensemble with the labels of its categories, where only a frame can tell them."""
+    if not isinstance(ensemble, Ensemble):
+        plus, minus = (with_labels(e, columns) for e in (ensemble.plus, ensemble.minus))
+        return replace(ensemble, plus=plus, minus=minus)
     found = {} if columns is None else _labels_by_frame(ensemble, columns)
     kept = {j: known.labels for j, known in ensemble.categories.items() if known.labels}
     if not found or found == kept:
@@ -105,7 +118,7 @@ def has_labels(kind: Any) -> bool:
     return hasattr(kind, "categories")
 
 
-def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
+def labelled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
     """Return the values of a point, with labels where categories have them."""
     values: list[Any] = point.tolist()
     for column, known in ensemble.categories.items():
@@ -115,7 +128,7 @@ def labelled(point: Array, ensemble: Ensemble) -> list[Any]:
     return values
 
 
-def named(point: Array, ensemble: Ensemble, columns: Columns | None = None) -> Any:
+def named(point: Array, ensemble: Ensemble | Difference, columns: Columns | None = None) -> Any:
     """Return a point as a series where columns have names and pandas is there; else as it is."""
     names = ensemble.feature_names if columns is None else columns.labels
     if names is None:
@@ -145,7 +158,7 @@ def in_types(point: Array, region: Region, columns: Columns | None) -> Array:
 
 
 def frame_of(
-    point: Array, ensemble: Ensemble, region: Region, columns: Columns | None = None
+    point: Array, ensemble: Ensemble | Difference, region: Region, columns: Columns | None = None
 ) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
@@ -187,7 +200,7 @@ def frame_of(
     return frame
 
 
-def no_frame(ensemble: Ensemble) -> str:
+def no_frame(ensemble: Ensemble | Difference) -> str:
     """Return why the model's own ``predict`` takes no frame; empty if it takes one."""
     if ensemble.unsure_of_labels:
         return (

@@ -62,7 +62,7 @@ class Walker:
             np.empty((n_trees, compiled.depth), np.int32),
             np.empty(n_trees, np.int32),
             np.empty(n_trees, dtype),
-            np.empty(n_trees + 2, dtype),
+            np.empty(n_trees + 1, dtype),
         )
         incremental.start(keys, nodes, compiled.numbers, state)
         slots = (cells.slot_start, cells.slot_table, cells.lut)
@@ -85,8 +85,7 @@ class Walker:
     def value(self) -> float:
         """The prediction at the current point."""
         e = self._ensemble
-        total = self._sums[e.tail_start] + self._sums[-1:]
-        return float(e.link(total / self._sums.dtype.type(e.divisor))[0])
+        return float(e.link(self._sums[-1:] / self._sums.dtype.type(e.divisor))[0])
 
     def move(self, feature: int | str, to: float | str) -> float:
         """Set one coordinate and return the prediction at the new point.

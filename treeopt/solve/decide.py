@@ -223,6 +223,8 @@ def _decide(
     else:
         most = read_count(max_evals, "max_evals")
     ensemble = from_model(model, output=output, class_index=class_index)
+    if not isinstance(ensemble, Ensemble):
+        raise NotImplementedError("decisions on the difference of two sums")
     own = None if isinstance(model, Ensemble) else own_prediction(model, output, class_index)
     columns = columns_of(ensemble, bounds)
     ensemble = with_labels(ensemble, columns)
