@@ -29,7 +29,7 @@ from treeopt.result.decision import Decision
 from treeopt.result.search_result import SearchResult
 from treeopt.run.progress import DecisionProgress, Progress
 from treeopt.run.status import Status
-from treeopt.solve.decide import maximize, minimize
+from treeopt.solve.decide import Problem, maximize, minimize
 from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ __all__ = [
     "Ensemble",
     "InputError",
     "ModelFormatError",
+    "Problem",
     "Progress",
     "Region",
     "SearchResult",

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeopt.errors import InputError, shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_arguments_of(
+    function: Callable[Concatenate[float, P], R], options: Callable[..., Any]
+) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Return a decorator that gives a function the parameters of another, but for its first.
+
+    Where that takes ``**options``, the parameters of the function ``options`` are shown instead.
+    So a signature is written once and shown wherever it holds.
+    """
+    shown_parameters: list[Parameter] = []
+    for parameter in list(signature(function).parameters.values())[1:]:
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            shown_parameters += signature(options).parameters.values()
+        else:
+            shown_parameters.append(parameter)
+
+    def decorate(other: Callable[..., R]) -> Callable[P, R]:
+        result = signature(function).return_annotation
+        own: Any = other
+        own.__signature__ = signature(function).replace(
+            parameters=shown_parameters, return_annotation=result
+        )
+        decorated: Callable[P, R] = own
+        return decorated
+
+    return decorate
 
 
 def read_seed(rng: Any) -> int:

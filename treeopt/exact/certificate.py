@@ -175,7 +175,7 @@ class Certificate:
         return 2 * total / self.objective.divisor
 
     def margin_of(self, total: float) -> float:
-        """Return the minimum signed margin of points whose true signed sum is at least ``total``."""
+        """Return the minimum margin of points whose true sum is at least ``total``; both signed."""
         dtype = self.objective.dtype.type
         lowest = total - self.model_error - self.search_error
         if not np.isfinite(lowest):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem
 from treeopt.run.run import Run
 from treeopt.types import FloatArray, Int32Array
@@ -38,14 +39,14 @@ def find_starts(problem: Problem, run: Run) -> Int32Array:
     return np.concatenate(found)
 
 
-def best_start(problem: Problem, starts: Int32Array) -> Int32Array:
+def best_start(problem: Problem, places: Places, starts: Int32Array) -> Int32Array:
     """Return the best of the points at which the search was to begin.
 
     Points that cannot be evaluated within a moment are left out.
     """
     begin, found = perf_counter(), []
     for point in starts:
-        found.append(float(problem.sums_at(problem.places.cells_at(point[None, :]))[0]))
+        found.append(float(problem.sums_at(places.cells_at(point[None, :]))[0]))
         if perf_counter() - begin > MOMENT:
             break
     best: Int32Array = starts[int(np.argmin(found))]

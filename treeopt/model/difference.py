@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -191,3 +191,7 @@ class Difference:
     def _matrix(self, X: Any, name: str = "X") -> Array:
         """Return ``X`` as the kernels want it."""
         return self.plus._matrix(X, name)
+
+
+Model: TypeAlias = Ensemble | Difference
+"""A converted model."""

@@ -1,9 +1,8 @@
-"""Points as users see them: series and frames with names and labels, and words."""
+"""Points as users see them: series and frames with their names, types and labels."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -19,15 +18,7 @@ if TYPE_CHECKING:
     from treeopt.model.categories import Categories
     from treeopt.model.ensemble import Ensemble
     from treeopt.problem.region import Region
-    from treeopt.result.decision import Decision
     from treeopt.types import Array
-
-
-WHOLE = 1e15
-"""Whole numbers below this are written without an exponent."""
-
-SHOWN = 40
-"""So many features are listed when a decision is printed."""
 
 
 class Columns(NamedTuple):
@@ -248,82 +239,3 @@ def _holds(kind: Any, value: float, low: float, high: float) -> bool:
     with np.errstate(all="ignore"):
         own = float(np.float64(value).astype(plain))
     return bool(low <= own <= high if plain.kind == "f" else own == value)
-
-
-def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a point and its interval in as few digits as do not mislead.
-
-    The bounds that are written down lie within the interval and leave little of it out.
-    """
-    for digits in range(6, 18):
-        a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
-        at = float(f"{x:.{digits}g}")
-        if np.isnan(x) or (a <= at <= b and b - a >= 0.99 * (high - low)):
-            break
-    return _spelled(x, digits), _spelled(a, digits), _spelled(b, digits)
-
-
-def _spelled(x: float, digits: int) -> str:
-    """Return a number in so many digits; a whole one without an exponent if it is not too long."""
-    rounded = float(f"{x:.{digits}g}")
-    if abs(rounded) < WHOLE and rounded == np.floor(rounded):
-        return f"{rounded:.0f}"
-    return f"{x:.{digits}g}"
-
-
-def _rounded(x: float, digits: int, way: str) -> float:
-    nearest = float(f"{x:.{digits}g}")
-    if nearest == x:
-        return nearest
-    return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def described(decision: Decision) -> str:
-    """Return a decision in words."""
-    best = "largest" if decision.maximized else "least"
-    if decision._point is None:
-        return f"There is no admissible point: {decision.message}."
-    lines = []
-    if decision.status.name == "OPTIMAL":
-        exact = (
-            "to the last bit"
-            if decision.gap == 0
-            else f"up to rounding: the bound is {decision.gap:.2g} away, and the model's own sums "
-            f"may be off by {decision.rounding:.2g}"
-        )
-        lines.append(f"{decision.fun:.10g} is the {best} prediction, {exact}.")
-    elif not np.isfinite(decision.bound):
-        lines.append(f"{decision.fun:.10g} is the {best} prediction found; there is no bound.")
-    else:
-        side = "above" if decision.maximized else "below"
-        lines.append(
-            f"{decision.fun:.10g} is the {best} prediction found; none is {side} "
-            f"{decision.bound:.10g} (gap {decision.gap:.4g})."
-        )
-    lines.append(
-        f"{decision.message[:1].upper()}{decision.message[1:]}, after {decision.time:.3g} s, "
-        f"{_counted(decision.nfev, 'evaluation')} and {_counted(decision.nodes, 'node')}."
-    )
-    lines.append("It stays the same at least as long as")
-    ensemble, region = decision._ensemble, decision.region
-    names = ensemble.feature_names or [f"x[{k}]" for k in range(ensemble.n_features)]
-    names = [*map(str, names if decision._columns is None else decision._columns.labels)]
-    width = max(len(name) for name in names)
-    values = labelled(decision._point, ensemble)
-    for column, name in enumerate(names[:SHOWN]):
-        low, high = region.lower[column], region.upper[column]
-        value, within = values[column], "fixed"
-        if isinstance(value, int | float | np.number):
-            value, low, high = spelled_inside(float(value), low, high)
-        if column in region.categories:
-            within = "one of " + ", ".join(map(str, region.categories[column]))
-        elif column in decision._free:
-            within = f"from {low} to {high}" if low != high else "only this"
-        lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
-    if len(names) > SHOWN:
-        lines.append(f"  ... and {len(names) - SHOWN} more features")
-    return "\n".join(lines)

@@ -11,7 +11,7 @@ from treeopt.errors import InputError, shown
 from treeopt.model.inputs import listed, spelled
 
 if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
+    from treeopt.model.difference import Model
     from treeopt.types import Array
 
 
@@ -27,7 +27,7 @@ class Box(NamedTuple):
         return np.flatnonzero(self.lower < self.upper)
 
 
-def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
+def read_bounds(bounds: Any, ensemble: Model | None = None) -> Box:
     """Return the box that a user means.
 
     Parameters
@@ -37,7 +37,7 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
         mapping from every feature's name or number to its pair, or to the number that fixes it; or
         data, a frame or a matrix with one column per feature, whose least and largest values are
         the ends. A matrix of ``n_features`` rows and two columns is taken for pairs.
-    ensemble : Ensemble
+    ensemble : Ensemble or Difference
         The model whose inputs are chosen, if there is one.
     """
     pairs, data = read_pairs(bounds, ensemble)
@@ -55,7 +55,7 @@ def read_bounds(bounds: Any, ensemble: Ensemble | None = None) -> Box:
 
 def read_pairs(
     bounds: Any,
-    ensemble: Ensemble | None,
+    ensemble: Model | None,
     labels: Sequence[Any] | None = None,
     partly: bool = False,
 ) -> tuple[Array, Array | None]:
@@ -128,7 +128,7 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
 
 
 def _from_mapping(
-    bounds: Mapping[Any, Any], ensemble: Ensemble | None, labels: Sequence[Any] | None
+    bounds: Mapping[Any, Any], ensemble: Model | None, labels: Sequence[Any] | None
 ) -> Array:
     if ensemble is None:
         raise InputError("bounds is a mapping, but fun is no model. Pass a sequence of pairs.")
@@ -149,7 +149,7 @@ def _from_mapping(
     return pairs
 
 
-def _from_data(data: Any, ensemble: Ensemble | None, partly: bool) -> tuple[Array, Array]:
+def _from_data(data: Any, ensemble: Model | None, partly: bool) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError("bounds is a table of data, but fun is no model. Pass pairs (low, high).")
     _refuse_summary(data)
@@ -167,7 +167,7 @@ def _from_data(data: Any, ensemble: Ensemble | None, partly: bool) -> tuple[Arra
     return pairs, X
 
 
-def _forget_missing(X: Array, ensemble: Ensemble) -> None:
+def _forget_missing(X: Array, ensemble: Model) -> None:
     """Write NaN wherever data mean missing: the model's own number for it, and -1 among codes.
 
     A label is not missing, even if its code is the number that means so to the model.
@@ -196,7 +196,7 @@ def _refuse_summary(data: Any) -> None:
 
 
 def check_given(
-    pairs: Array, is_data: bool, optional: Collection[int], ensemble: Ensemble | None
+    pairs: Array, is_data: bool, optional: Collection[int], ensemble: Model | None
 ) -> None:
     """Refuse bounds that lack a feature, unless it is optional."""
     for column in np.flatnonzero(np.isnan(pairs).any(axis=1)).tolist():
@@ -210,7 +210,7 @@ def check_given(
         )
 
 
-def check_order(pairs: Array, ensemble: Ensemble | None) -> None:
+def check_order(pairs: Array, ensemble: Model | None) -> None:
     """Refuse pairs whose lower bound is above the upper one."""
     for k in np.flatnonzero(pairs[:, 0] > pairs[:, 1]):
         low, high = pairs[k]
@@ -220,7 +220,7 @@ def check_order(pairs: Array, ensemble: Ensemble | None) -> None:
         )
 
 
-def bound_name(k: int, ensemble: Ensemble | None) -> str:
+def bound_name(k: int, ensemble: Model | None) -> str:
     """Return what messages call the bound of a coordinate."""
     return f"bounds[{k}]" if ensemble is None else f"the bound of {feature_label(k, ensemble)}"
 
@@ -228,7 +228,7 @@ def bound_name(k: int, ensemble: Ensemble | None) -> str:
 def column_of(
     feature: Any,
     name: str,
-    ensemble: Ensemble,
+    ensemble: Model,
     labels: Sequence[Any] | None = None,
     *,
     by_label: bool = False,
@@ -241,7 +241,7 @@ def column_of(
         Name or number of the feature.
     name : str
         How messages call the argument.
-    ensemble : Ensemble
+    ensemble : Ensemble or Difference
         The model.
     labels : sequence
         What the user's frame calls the columns of the model, if there is one. Columns may be called
@@ -283,7 +283,7 @@ def _called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | 
     return names.index(spelling) if spelling in names else None
 
 
-def feature_label(column: int, ensemble: Ensemble) -> str:
+def feature_label(column: int, ensemble: Model) -> str:
     """Return what messages call a feature."""
     names = ensemble.feature_names
     return f"feature {names[column]!r}" if names else f"feature {column}"

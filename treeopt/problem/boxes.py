@@ -134,7 +134,8 @@ def _count_up_to(cells: IntArray, n: int, in_sequence: bool) -> IntArray:
     """Return how many of some ascending cells are not above each of ``0..n-1``."""
     numbers = np.arange(n)
     if in_sequence:
-        return np.clip(numbers - cells[0] + 1, 0, cells.size)
+        counts: IntArray = np.clip(numbers - cells[0] + 1, 0, cells.size)
+        return counts
     return np.searchsorted(cells, numbers, side="right")
 
 

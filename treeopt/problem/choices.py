@@ -14,7 +14,7 @@ import numpy as np
 
 from treeopt.errors import InputError, shown
 from treeopt.model.categories import Categories
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.difference import Model
 from treeopt.model.frames import Columns
 from treeopt.model.inputs import is_missing, some_numbers
 from treeopt.problem.bounds import (
@@ -41,7 +41,7 @@ class Choices:
 
     Attributes
     ----------
-    ensemble : Ensemble
+    ensemble : Ensemble or Difference
         The model whose inputs are chosen.
     columns : Columns or None
         The columns of the frame that is given as bounds.
@@ -55,7 +55,7 @@ class Choices:
         The features that are named as whole numbers; None: their types tell.
     """
 
-    ensemble: Ensemble
+    ensemble: Model
     columns: Columns | None
     pairs: Array
     data: Array | None
@@ -108,7 +108,7 @@ class Choices:
 
 
 def read_choices(
-    ensemble: Ensemble,
+    ensemble: Model,
     bounds: Any,
     integer: Any = "auto",
     categories: Any = None,
@@ -134,7 +134,7 @@ def read_choices(
 
 
 def _choose_categories(
-    ensemble: Ensemble,
+    ensemble: Model,
     data: Array | None,
     fixed_at: Mapping[int, float],
     pairs: Array,
@@ -158,7 +158,7 @@ def _choose_categories(
 
 
 def _narrow_to_values(
-    ensemble: Ensemble,
+    ensemble: Model,
     data: Array | None,
     fixed_at: Mapping[int, float],
     pairs: Array,
@@ -181,7 +181,7 @@ def _narrow_to_values(
     return ""
 
 
-def _narrow_to_whole(ensemble: Ensemble, whole: Array, pairs: Array) -> str:
+def _narrow_to_whole(ensemble: Model, whole: Array, pairs: Array) -> str:
     """Narrow the pairs to whole numbers; return why nothing is left of one, if so."""
     for column in np.flatnonzero(whole).tolist():
         low, high = pairs[column]
@@ -194,7 +194,7 @@ def _narrow_to_whole(ensemble: Ensemble, whole: Array, pairs: Array) -> str:
     return ""
 
 
-def _beyond_precision(ensemble: Ensemble, fixed_at: Collection[int], pairs: Array) -> str:
+def _beyond_precision(ensemble: Model, fixed_at: Collection[int], pairs: Array) -> str:
     """Return which pair is out of reach, since the model's precision cannot hold it, if one is."""
     largest = largest_input(ensemble.input_dtype)
     for column, (low, high) in enumerate(pairs):
@@ -203,7 +203,7 @@ def _beyond_precision(ensemble: Ensemble, fixed_at: Collection[int], pairs: Arra
     return ""
 
 
-def _categories_within(ensemble: Ensemble, column: int, low: float, high: float) -> Array | None:
+def _categories_within(ensemble: Model, column: int, low: float, high: float) -> Array | None:
     """Return the categories of a feature within bounds, as numbers.
 
     The bounds are about labels, where the model has any, else about codes. None if there is no
@@ -251,7 +251,7 @@ def _categories_within(ensemble: Ensemble, column: int, low: float, high: float)
     return within
 
 
-def _any_code(ensemble: Ensemble, column: int) -> Array:
+def _any_code(ensemble: Model, column: int) -> Array:
     """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
     known, name = ensemble.categories[column], feature_label(column, ensemble)
     if not (ensemble.feature == column).any():
@@ -265,7 +265,7 @@ def _any_code(ensemble: Ensemble, column: int) -> Array:
 
 
 def _check_categories(
-    ensemble: Ensemble, column: int, pair: Array, argument: str, given: Array
+    ensemble: Model, column: int, pair: Array, argument: str, given: Array
 ) -> None:
     """Refuse categories that are fixed or listed and contradict the bounds."""
     low, high = pair
@@ -281,7 +281,7 @@ def _check_categories(
 
 
 def _check_fixed(
-    ensemble: Ensemble,
+    ensemble: Model,
     column: int,
     value: float,
     pair: Array,
@@ -307,7 +307,7 @@ def _check_fixed(
         )
 
 
-def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
+def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
     """Return the number that stands for a value of a feature, which may be a label."""
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -339,7 +339,7 @@ def number_of(value: Any, column: int, ensemble: Ensemble, name: str) -> float:
         ) from None
 
 
-def _refuse_unsure(ensemble: Ensemble, what: str, is_number: bool = True) -> None:
+def _refuse_unsure(ensemble: Model, what: str, is_number: bool = True) -> None:
     """Refuse a value that may be a label or a code, where the model does not tell.
 
     A number can only be a code if all labels are text.
@@ -353,7 +353,7 @@ def _refuse_unsure(ensemble: Ensemble, what: str, is_number: bool = True) -> Non
 
 
 def _by_feature(
-    given: Any, name: str, ensemble: Ensemble, labels: Sequence[Any] | None
+    given: Any, name: str, ensemble: Model, labels: Sequence[Any] | None
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield column, key and value of a mapping by name or number, or of a row by its labels."""
     is_row = hasattr(given, "iloc")
@@ -388,7 +388,7 @@ def _row_without_names(row: Mapping[Any, Any], name: str, n: int) -> Mapping[Any
     return dict(enumerate(row.values()))
 
 
-def _fixed_values(ensemble: Ensemble, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
+def _fixed_values(ensemble: Model, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
     values = {}
     given = {} if fixed is None else fixed
     for column, key, own in _by_feature(given, "fixed", ensemble, labels):
@@ -409,7 +409,7 @@ def _fixed_values(ensemble: Ensemble, fixed: Any, labels: Sequence[Any] | None) 
 
 
 def _listed_values(
-    ensemble: Ensemble, categories: Any, labels: Sequence[Any] | None
+    ensemble: Model, categories: Any, labels: Sequence[Any] | None
 ) -> dict[int, Array]:
     values = {}
     given = {} if categories is None else categories
@@ -448,7 +448,7 @@ def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
 
 
 def _named_integers(
-    ensemble: Ensemble, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
+    ensemble: Model, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
 ) -> frozenset[int] | None:
     """Return the features that are named as whole numbers; None for "auto".
 

@@ -53,22 +53,24 @@ class Grid:
         self.missing_low, self.missing_high = _preimage(first.missing_value, first.input_dtype)
         self._own_feature: list[IntArray] = []
         self._own_cell: list[list[IntArray]] = []
-        if len(self.terms) == 1:
-            self.columns, self.position = cells.columns, first.compiled.position
-            self._last, self._start = first.compiled.last_of_cells, cells.cut_start
-            self.n_cells, self.has_sets = cells.n_cells, cells.has_sets
-            return
-        self._join()
+        self.columns: IntArray = cells.columns
+        self.position: IntArray = first.compiled.position
+        self.n_cells: IntArray = cells.n_cells
+        self.has_sets: BoolArray = cells.has_sets
+        self._last: FloatArray = first.compiled.last_of_cells
+        self._start: IntArray = cells.cut_start
+        if len(self.terms) > 1:
+            self._join()
 
     def _join(self) -> None:
         """Find the cells that several terms have in common, and translate to those of each."""
         found = [term.columns for term in self.terms]
-        self.columns: IntArray = np.unique(np.concatenate(found))
+        self.columns = np.unique(np.concatenate(found))
         n_columns = self.terms[0].ensemble.n_features
-        self.position: IntArray = np.full(n_columns, -1, np.int64)
+        self.position = np.full(n_columns, -1, np.int64)
         self.position[self.columns] = np.arange(self.columns.size)
         cuts: list[list[FloatArray]] = [[] for _ in self.columns]
-        self.has_sets: BoolArray = np.zeros(self.columns.size, np.bool_)
+        self.has_sets = np.zeros(self.columns.size, np.bool_)
         for term, columns in zip(self.terms, found, strict=True):
             features = self.position[columns]
             for i, j in enumerate(features):
@@ -76,10 +78,10 @@ class Grid:
                 self.has_sets[j] |= term.ensemble.compiled.cells.has_sets[i]
             self._own_feature.append(features)
         joined = [np.unique(np.concatenate(own)) for own in cuts]
-        self._start: IntArray = np.cumsum([0, *(last.size for last in joined)])
-        self._last: FloatArray = np.concatenate(joined) if joined else np.empty(0)
+        self._start = np.cumsum([0, *(last.size for last in joined)])
+        self._last = np.concatenate(joined) if joined else np.empty(0)
         missing = int(any(term.ensemble.compiled.cells.missing for term in self.terms))
-        self.n_cells: IntArray = np.diff(self._start) + 1 + missing
+        self.n_cells = np.diff(self._start) + 1 + missing
         for term, features in zip(self.terms, self._own_feature, strict=True):
             n_own = term.ensemble.compiled.cells.n_cells
             self._own_cell.append([])

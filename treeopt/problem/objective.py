@@ -31,6 +31,8 @@ class Objective:
 
     Attributes
     ----------
+    model : Ensemble or Difference
+        The converted model; it also describes the inputs: names, categories, missing values.
     terms : tuple of ModelTerm
         The terms. They read the same columns, in the same precision, and have the same divisor.
     link : Link
@@ -41,15 +43,11 @@ class Objective:
         The prediction of the user's own model, for a matrix or frame; None if it is not at hand.
     """
 
+    model: Ensemble | Difference
     terms: tuple[ModelTerm, ...]
     link: Link
     sense: float = 1.0
     own: Callable[[Any], Array] | None = None
-
-    @property
-    def model(self) -> Ensemble:
-        """The model that describes the inputs: their names, categories and missing values."""
-        return self.terms[0].ensemble
 
     @property
     def sign(self) -> float:
@@ -59,12 +57,12 @@ class Objective:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision in which the terms are added."""
-        return self.model.value.dtype
+        return self.terms[0].ensemble.value.dtype
 
     @property
     def divisor(self) -> float:
         """The divisor that all terms have in common."""
-        return self.model.divisor
+        return self.terms[0].ensemble.divisor
 
     @property
     def constant(self) -> float:
@@ -115,15 +113,23 @@ def read_objective(
     converted = from_model(model, output=output, class_index=class_index)
     is_converted = isinstance(model, Ensemble | Difference)
     own = None if is_converted else own_prediction(model, output, class_index)
-    pair = isinstance(converted, Difference)
-    parts = [(1.0, converted.plus), (-1.0, converted.minus)] if pair else [(1.0, converted)]
-    columns = columns_of(parts[0][1], frame)
-    terms = tuple(ModelTerm(with_labels(part, columns), weight) for weight, part in parts)
-    for term in terms:
+    columns = columns_of(converted, frame)
+    objective = objective_of(with_labels(converted, columns), own)
+    for term in objective.terms:
         term.ensemble.compiled.prepare()
-    objective = Objective(terms, terms[0].ensemble.link, own=own)
     check_sums(objective)
     return objective, columns
+
+
+def objective_of(
+    model: Ensemble | Difference, own: Callable[[Any], Array] | None = None
+) -> Objective:
+    """Return the objective that a converted model is; of a difference, two terms."""
+    if isinstance(model, Difference):
+        terms = (ModelTerm(model.plus, 1.0), ModelTerm(model.minus, -1.0))
+    else:
+        terms = (ModelTerm(model),)
+    return Objective(model, terms, model.link, own=own)
 
 
 def largest_sum(objective: Objective) -> float:

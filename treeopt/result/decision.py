@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from treeopt.errors import InputError
-from treeopt.problem.region import Region
+from treeopt.model.difference import Model
+from treeopt.model.frames import Columns, frame_of, labelled
+from treeopt.result.words import effort_in_words, region_in_words, value_in_words
 from treeopt.run.status import Status
 from treeopt.types import Array
-
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.model.frames import Columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,27 +66,34 @@ class Decision:
     status: Status
     success: bool
     message: str
-    region: Region
+    region: Any
     nfev: int
     nodes: int
     time: float
     history: Array
     maximized: bool
     _point: Array | None
-    _ensemble: Ensemble
+    _ensemble: Model
     _columns: Columns | None = None
     _free: frozenset[int] = frozenset()
 
     @cached_property
     def frame(self) -> Any:
         """One row with the training columns and labels, ready for the model; needs pandas."""
-        from treeopt.model.frames import frame_of
-
-        if self._point is None:
+        if self._point is None or self.region is None:
             raise InputError(f"there is no point to make a frame of: {self.message}.")
         return frame_of(self._point, self._ensemble, self.region, self._columns)
 
     def __repr__(self) -> str:
-        from treeopt.model.frames import described
-
-        return described(self)
+        if self._point is None or self.region is None:
+            return f"There is no admissible point: {self.message}."
+        value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized)
+        model = self._ensemble
+        names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]
+        names = [*map(str, names if self._columns is None else self._columns.labels)]
+        lines = [
+            value_in_words(*value),
+            effort_in_words(self.message, self.time, self.nfev, self.nodes),
+            *region_in_words(names, labelled(self._point, model), self.region, self._free),
+        ]
+        return "\n".join(lines)

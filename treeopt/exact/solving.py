@@ -1,0 +1,178 @@
+"""From a problem to an answer, by search and proof on the boxes of the leaves."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from treeopt.errors import TreeoptError
+from treeopt.exact.certificate import Certificate
+from treeopt.exact.compiling import compile_once
+from treeopt.exact.reduction import reduce_places
+from treeopt.exact.solver import Solver
+from treeopt.exact.starts import best_start, find_starts
+from treeopt.model.frames import named
+from treeopt.problem.problem import Problem
+from treeopt.result.answer import Answer
+from treeopt.run.progress import DecisionProgress, gap_between
+from treeopt.run.run import Run
+from treeopt.run.status import Status, Stopped
+from treeopt.types import Int32Array, IntArray
+
+LONG_STEPS = 20_000_000
+"""If the longest step between two checks of the limits reads more numbers than this, it runs on a
+thread of its own."""
+
+PASSES = 60
+"""Number of passes over all boxes that a descent makes, about."""
+
+PROVEN = "the optimum is proven"
+
+
+def solve_exactly(problem: Problem, run: Run) -> Answer:
+    """Search and prove, until the optimum is proven or a limit is reached."""
+    return _Attempt(problem, run).solve(proof=True, with_local=True)
+
+
+def only_prove(problem: Problem, run: Run) -> Answer:
+    """Prove, and find what the proof needs on the way."""
+    return _Attempt(problem, run).solve(proof=True, with_local=False)
+
+
+def only_search(problem: Problem, run: Run) -> Answer:
+    """Search until a limit is reached; there is no bound."""
+    return _Attempt(problem, run).solve(proof=False, with_local=True)
+
+
+def has_long_steps(problem: Problem) -> bool:
+    """Tell whether single steps may take longer than the limits can wait.
+
+    A descent passes over all boxes, once along each feature and then for each move. Other steps
+    look at all places for each tree or, where these have no order, for each leaf.
+    """
+    objective, places = problem.objective, problem.places
+    in_order = all(places.ordered[j] for j in places.free)
+    lines = objective.n_trees if in_order else objective.n_leaves
+    passes = objective.n_leaves * (places.free.size + PASSES)
+    return bool(passes + lines * int(places.start[-1]) > LONG_STEPS)
+
+
+class _Attempt:
+    """One attempt at a problem: its solver, and how the solver's bounds read as predictions."""
+
+    def __init__(self, problem: Problem, run: Run) -> None:
+        self.problem, self.objective, self.run = problem, problem.objective, run
+        self.places = problem.places
+        self.solver: Solver | None = None
+        self._known: tuple[Int32Array, Any] | None = None
+
+    def solve(self, proof: bool, with_local: bool) -> Answer:
+        """Search, prove or both."""
+        run, limits = self.run, self.run.limits
+        compile_once(limits)
+        limits.watched = has_long_steps(self.problem)
+        starts = find_starts(self.problem, run)
+        run.status, run.message = Status.OPTIMAL, PROVEN
+        look = partial(self._look, proof)
+        with run.until_stopped(self._release):
+            if limits.interrupted or limits.watched:
+                limits.check()
+            self.places, starts = reduce_places(self.problem, starts, limits)
+            self.solver = Solver(self.problem, self.places, starts, run)
+            if proof:
+                self.solver.prove(look, with_local)
+            else:
+                self.solver.improve(look)
+                raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
+        if self.solver is None:
+            return self._without_search(starts, proof)
+        if np.isinf(self.solver.value):
+            self.solver.best = best_start(self.problem, self.places, starts)
+        return self._answer(self.solver, proof)
+
+    def _release(self) -> None:
+        if self.solver is not None:
+            self.solver.release()
+
+    def _without_search(self, starts: Int32Array, proof: bool) -> Answer:
+        """Return the best start; the bound is that of every tree at its best."""
+        best, bound = best_start(self.problem, self.places, starts), np.nan
+        margin = self._margin_at(best)
+        if proof:
+            certificate = Certificate(self.objective, None)
+            lowest = min(
+                certificate.margin_of(certificate.lowest), self.objective.sign * float(margin)
+            )
+            bound = certificate.prediction_of(lowest)
+        self.run.note(self.objective.value_of(margin), bound, 0)
+        self.run.message += " before the search began"
+        return Answer(self._cells_at(best), bound)
+
+    def _answer(self, solver: Solver, proof: bool) -> Answer:
+        """Return how the solver stands in the end."""
+        run = self.run
+        fun, bound = self._standing(solver, final=True)
+        bound = bound if proof else np.nan
+        rounding = self._rounding(solver)
+        if solver.proven:
+            run.status, run.message = Status.OPTIMAL, PROVEN
+            if self.problem.space.fixed.all():
+                run.message = "all features are fixed, so there was nothing to choose"
+            if gap_between(fun, bound) > rounding:
+                raise TreeoptError(
+                    f"the bound {bound!r} is more than the rounding {rounding!r} from the value "
+                    f"{fun!r}. This is a mistake in treeopt: please report it."
+                )
+        run.note(fun, bound, solver.evaluations)
+        cells = self._cells_at(solver.best)
+        return Answer(cells, bound, rounding, solver.evaluations, solver.nodes)
+
+    def _look(self, proof: bool) -> None:
+        """Report how the run stands, and end it if a limit is reached."""
+        solver = self.solver
+        if solver is None:
+            return
+        fun, bound = self._standing(solver, final=False)
+        gap = gap_between(fun, bound)
+        shown = bound if proof else np.nan
+        counts = solver.evaluations, solver.nodes
+
+        def progress() -> DecisionProgress:
+            point = self.places.region(self._cells_at(solver.best))[0]
+            x = named(point, self.objective.model, self.problem.columns)
+            shown_gap = gap_between(fun, shown)
+            return DecisionProgress(x, fun, shown, shown_gap, *counts, self.run.limits.time())
+
+        self.run.report(fun, shown, *counts, progress)
+        if not solver.proven:
+            self.run.check(gap, solver.evaluations)
+
+    def _cells_at(self, point: Int32Array) -> IntArray:
+        """Return the cells of a point that is given by its places."""
+        cells: IntArray = self.places.cells_at(point[None, :])[0]
+        return cells
+
+    def _margin_at(self, point: Int32Array) -> Any:
+        """Return the margin at a point, in the precision of the models."""
+        if self._known is None or self._known[0] is not point:
+            self._known = point, self.problem.margin_at(self._cells_at(point))
+        return self._known[1]
+
+    def _standing(self, solver: Solver, final: bool) -> tuple[float, float]:
+        """Return the prediction at the best point and the bound on all."""
+        margin = self._margin_at(solver.best)
+        lowest = solver.margin_bound(self.objective.sign * float(margin), final)
+        fun = self.objective.value_of(margin)
+        if np.isinf(lowest):
+            return fun, self.objective.sense * lowest
+        return fun, solver.certificate.prediction_of(lowest)
+
+    def _rounding(self, solver: Solver) -> float:
+        """Return the maximum distance of value and bound of a proven optimum."""
+        margin, certificate = self._margin_at(solver.best), solver.certificate
+        value, signed = self.objective.value_of(margin), self.objective.sign * float(margin)
+        # The last place of a link is coarser at a power of two than just below it.
+        offsets = (0.0, certificate.rounding)
+        return max(gap_between(value, certificate.prediction_of(signed - off)) for off in offsets)

@@ -1,0 +1,115 @@
+"""From an answer to a `Decision`, checked with the user's own model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeopt.errors import TreeoptError
+from treeopt.model.frames import frame_of, has_pandas, in_types, named, no_frame
+from treeopt.model.link import IDENTITY
+from treeopt.problem.bounds import feature_label
+from treeopt.problem.problem import Problem
+from treeopt.problem.region import Region
+from treeopt.result.answer import Answer
+from treeopt.result.decision import Decision
+from treeopt.run.progress import BOUND_HISTORY, gap_between
+from treeopt.run.run import Run
+from treeopt.run.status import Status
+from treeopt.types import FloatArray
+
+
+def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
+    """Return the result of a run; its value is what the user's own model predicts."""
+    run.finish()
+    objective, columns = problem.objective, problem.columns
+    x, fun, region = None, np.nan, None
+    if answer.cells is not None:
+        x, region = problem.places.region(answer.cells)
+        x = in_types(x, region, columns)
+        fun = _checked_value(problem, x, region, problem.margin_at(answer.cells))
+    gap = gap_between(fun, answer.bound)
+    ended = run.status is Status.EVAL_LIMIT and bool(np.isnan(answer.bound))
+    return Decision(
+        x=None if x is None else named(x, objective.model, columns),
+        fun=fun,
+        bound=float(answer.bound),
+        gap=gap,
+        rounding=answer.rounding,
+        status=run.status,
+        success=run.status in (Status.OPTIMAL, Status.GAP_REACHED) or ended,
+        message=run.message + _caveat(problem, fun, gap, answer.rounding, run.status),
+        region=region,
+        nfev=answer.nfev,
+        nodes=answer.nodes,
+        time=run.limits.time(),
+        history=np.array(run.history, BOUND_HISTORY),
+        maximized=objective.sense < 0,
+        _point=x,
+        _ensemble=objective.model,
+        _columns=columns,
+        _free=frozenset(np.flatnonzero(~problem.space.fixed).tolist()),
+    )
+
+
+def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: Status) -> str:
+    """Return what the message adds: that the value is infinite, or smaller than its rounding.
+
+    A value of 0 whose gap is 0 is the optimum to the last bit, whatever the rounding.
+    """
+    if np.isinf(fun):
+        link = problem.objective.link.name
+        return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
+    if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
+        return (
+            f", but the rounding of the model's own sums, up to {rounding:.3g}, is larger than "
+            f"the value {fun:.3g} itself"
+        )
+    return ""
+
+
+def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any) -> float:
+    """Return what the user's model predicts at a point, which must be what treeopt expects.
+
+    It is asked for the frame that the user gets, or for the array if there is no frame.
+    """
+    objective = problem.objective
+    model, ours = objective.model, objective.value_of(margin)
+    if objective.own is None:
+        return ours
+    asked: Any = x[None, :]
+    if (model.feature_names or problem.columns) and has_pandas() and not no_frame(model):
+        asked = frame_of(x, model, region, problem.columns)
+    try:
+        theirs = float(problem.evaluate(asked)[0])
+    except Exception as error:  # whatever the library raises
+        raise TreeoptError(
+            f"{model.source} does not accept its own answer as input: {error} Pass bounds as a "
+            "frame like the one that it was trained on."
+        ) from error
+    if theirs == ours:  # infinite, perhaps
+        return theirs
+    link = objective.link
+    allowed = 0 if link == IDENTITY else 2 * link.last_place(objective.dtype.type(ours))
+    if not abs(theirs - ours) <= allowed:
+        raise TreeoptError(
+            f"{model.source} predicts {theirs!r} where treeopt expects {ours!r}. "
+            f"{_misread(problem, x, theirs)}"
+        )
+    return theirs
+
+
+def _misread(problem: Problem, x: FloatArray, theirs: float) -> str:
+    """Return why a model may predict something else for the frame of a point."""
+    model = problem.objective.model
+    for column, known in model.categories.items():
+        for number, label in known.label_of.items():
+            other = x.copy()
+            other[column] = number
+            if float(problem.predict(other[None, :])[0]) == theirs:
+                return (
+                    f"It seems to read {feature_label(column, model)} of the frame as {label!r}. "
+                    "Please report this."
+                )
+    return "Was the model changed after it was converted? If not, please report this."

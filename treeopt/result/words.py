@@ -1,0 +1,98 @@
+"""Results in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from treeopt.problem.region import Region
+from treeopt.run.status import Status
+
+WHOLE = 1e15
+"""Whole numbers below this are written without an exponent."""
+
+SHOWN = 40
+"""Maximum number of features that are listed when a decision is printed."""
+
+
+def value_in_words(
+    fun: float, bound: float, gap: float, rounding: float, status: Status, maximized: bool
+) -> str:
+    """Return a sentence on the value of a decision and on how good it is."""
+    best = "maximum" if maximized else "minimum"
+    if status is Status.OPTIMAL and gap == 0:
+        return f"{fun:.10g} is the {best} prediction, proven to the last bit."
+    if status is Status.OPTIMAL:
+        return (
+            f"{fun:.10g} is the {best} prediction, proven up to rounding: the bound is {gap:.2g} "
+            f"away, and the model's own sums may be off by {rounding:.2g}."
+        )
+    found = "highest" if maximized else "lowest"
+    if not np.isfinite(bound):
+        return f"{fun:.10g} is the {found} prediction found; there is no bound."
+    side = "above" if maximized else "below"
+    return (
+        f"{fun:.10g} is the {found} prediction found; none is {side} {bound:.10g} (gap {gap:.4g})."
+    )
+
+
+def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:
+    """Return a sentence on why a run ended and what it took."""
+    counts = f"{_counted(nfev, 'evaluation')} and {_counted(nodes, 'node')}"
+    return f"{message[:1].upper()}{message[1:]}, after {time:.3g} s, {counts}."
+
+
+def region_in_words(
+    names: Sequence[str], values: Sequence[Any], region: Region, free: Collection[int]
+) -> list[str]:
+    """Return a line for each feature: its value, and where the prediction stays the same."""
+    lines = ["The prediction does not change while:"]
+    width = max(len(name) for name in names)
+    for column, name in enumerate(names[:SHOWN]):
+        low, high = region.lower[column], region.upper[column]
+        value, within = values[column], "fixed"
+        if isinstance(value, int | float | np.number):
+            value, low, high = spelled_inside(float(value), low, high)
+        if column in region.categories:
+            within = "one of " + ", ".join(map(str, region.categories[column]))
+        elif column in free:
+            within = f"from {low} to {high}" if low != high else "only this"
+        lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
+    if len(names) > SHOWN:
+        lines.append(f"  ... and {len(names) - SHOWN} more features")
+    return lines
+
+
+def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a point and its interval in as few digits as do not mislead.
+
+    The bounds that are written down lie within the interval and leave little of it out.
+    """
+    for digits in range(6, 18):
+        a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
+        at = float(f"{x:.{digits}g}")
+        if np.isnan(x) or (a <= at <= b and b - a >= 0.99 * (high - low)):
+            break
+    return _spelled(x, digits), _spelled(a, digits), _spelled(b, digits)
+
+
+def _spelled(x: float, digits: int) -> str:
+    """Return a number with this many digits; whole numbers without an exponent if not too long."""
+    rounded = float(f"{x:.{digits}g}")
+    if abs(rounded) < WHOLE and rounded == np.floor(rounded):
+        return f"{rounded:.0f}"
+    return f"{x:.{digits}g}"
+
+
+def _rounded(x: float, digits: int, way: str) -> float:
+    nearest = float(f"{x:.{digits}g}")
+    if nearest == x:
+        return nearest
+    return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
