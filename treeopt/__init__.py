@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from treeopt import datasets, tuning
 from treeopt.adapters import from_model
-from treeopt.adapters.check import Conversion, check_conversion, warmup
+from treeopt.adapters.check import Conversion, check_conversion
 from treeopt.adapters.files import load_model
 from treeopt.errors import (
     InputError,
@@ -30,6 +30,7 @@ from treeopt.result.search_result import SearchResult
 from treeopt.run.progress import DecisionProgress, Progress
 from treeopt.run.status import Status
 from treeopt.solve.decide import Problem, maximize, minimize
+from treeopt.solve.warmup import warmup
 from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 
 __version__ = "0.1.0"

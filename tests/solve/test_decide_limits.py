@@ -466,6 +466,6 @@ def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
 def test_a_signed_ensemble_is_the_margin(kind, sign):
     made, X, _ = model(kind)
     e = treeopt.from_model(made)
-    signed = e.compiled.signed(sign)
-    assert signed is e.compiled.signed(sign) and signed.compiled.cells is e.compiled.cells
+    signed = e.signed(sign)
+    assert signed is e.signed(sign) and signed.compiled.cells is e.compiled.cells
     assert np.array_equal(signed.predict(X), sign * e.margin(X))

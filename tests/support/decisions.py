@@ -22,7 +22,7 @@ import treeopt
 from tests.support.models import Case
 from tests.support.rows import MAX32, neighbours, thresholds
 from tests.support.truth import predict
-from treeopt import Decision, Ensemble, Status
+from treeopt import Decision, Difference, Ensemble, Status
 from treeopt.model.categories import Categories
 from treeopt.model.cells import ZERO_LIMIT
 from treeopt.model.link import IDENTITY
@@ -65,7 +65,8 @@ class Problem:
         found = self.ensemble.predict(X)
         if is_plain(self.ensemble):
             ends = [int(found.argmin()), int(found.argmax())]
-            assert predict(self.ensemble, X[ends]).tolist() == found[ends].tolist()
+            first, *rest = (predict(part, X[ends]) for part in sums_of(self.ensemble))
+            assert (first - rest[0] if rest else first).tolist() == found[ends].tolist()
         return found.astype(np.float64)
 
     def decide(self, sense: str, model: Any = None, **more: Any) -> Decision:
@@ -100,8 +101,15 @@ def is_finite(e: Ensemble, values: np.ndarray) -> np.ndarray:
         return np.isfinite(values.astype(e.input_dtype))
 
 
-def turns(e: Ensemble, column: int, values: np.ndarray) -> np.ndarray:
+def sums_of(e: Ensemble | Difference) -> list[Ensemble]:
+    """Return the sums of trees that a model is."""
+    return [e.plus, e.minus] if isinstance(e, Difference) else [e]
+
+
+def turns(e: Ensemble | Difference, column: int, values: np.ndarray) -> np.ndarray:
     """Tell of each value and each split of a feature whether it goes to the left."""
+    if isinstance(e, Difference):
+        return np.hstack([turns(part, column, values) for part in sums_of(e)])
     v = seen(e, values)
     category = np.full(v.size, -1)
     if column in e.categories:
@@ -132,7 +140,11 @@ def distinct_values(e: Ensemble, column: int, values: np.ndarray) -> np.ndarray:
 
 def special_values(e: Ensemble, column: int, more: Any = ()) -> np.ndarray:
     """Return finite values at, next to, between and beyond all that splits compare with."""
-    cuts = e.threshold[(e.feature == column) & np.isfinite(e.threshold)]
+    cuts = [
+        cut
+        for part in sums_of(e)
+        for cut in part.threshold[(part.feature == column) & np.isfinite(part.threshold)]
+    ]
     known = e.categories.get(column)
     named = [] if known is None else [*known.value, *known.lower, *known.upper]
     at = np.unique([*cuts, *named, *more, 0.0, -ZERO_LIMIT, ZERO_LIMIT, e.missing_value, 1.0])
@@ -231,8 +243,10 @@ def better(a: float, b: float, sense: str) -> bool:
     return a < b if sense == "min" else a > b
 
 
-def scale_of(e: Ensemble) -> float:
+def scale_of(e: Ensemble | Difference) -> float:
     """Return the sum of the largest magnitudes of all trees, after the division."""
+    if isinstance(e, Difference):
+        return sum(map(scale_of, sums_of(e)))
     ends = zip(e.tree_start[:-1], e.tree_start[1:], strict=True)
     total = sum(float(np.abs(e.value[a:b]).max()) for a, b in ends)
     return (total + abs(e.base)) / e.divisor
@@ -257,7 +271,7 @@ def check(
     gap = 0.0 if res.fun == res.bound else abs(res.fun - res.bound)
     assert np.array_equal(res.gap, gap, equal_nan=True)
     ours = float(e.predict(x[None, :])[0])
-    assert abs(ours - res.fun) <= ulps * np.spacing(e.value.dtype.type(abs(ours)))
+    assert abs(ours - res.fun) <= ulps * np.spacing(sums_of(e)[0].value.dtype.type(abs(ours)))
     if predict is not None:
         assert float(predict(x[None, :])[0]) == res.fun
     check_history(res, sense)

@@ -10,8 +10,9 @@ import numpy as np
 
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
 from treeopt.model.difference import Difference
-from treeopt.model.ensemble import MAX_FEATURES, Ensemble
+from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY, Link
+from treeopt.model.validation import MAX_FEATURES
 from treeopt.types import Array
 
 MAX_MEMBERS = 2**26

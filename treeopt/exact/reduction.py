@@ -48,7 +48,7 @@ def reduce_places(
     places, objective = problem.places, problem.objective
     grid = places.grid
     sets = [int(j) for j in places.free if grid.has_sets[j]]
-    if not sets:
+    if not sets and MAX_BOXES_PER_LEAF >= 1:
         return places, starts  # each leaf is one box
     reaches = _reaches(places, sets, limits)
     if _n_boxes(objective.n_leaves, reaches, limits) <= MAX_BOXES_PER_LEAF * objective.n_leaves:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from treeopt.types import Array
-
+from treeopt.types import Array
 
 LARGEST = 2**1023
 """Whole numbers below this have a float next to them."""

@@ -19,15 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treeopt.errors import UnsupportedModelError
-
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.types import Array
+from treeopt.model.trees import Trees
+from treeopt.types import Array
 
 ZERO_LIMIT = float(np.float32(1e-35))
 """LightGBM's zero: values up to this far from 0 count as zero."""
@@ -148,28 +145,28 @@ class _Slots:
         return len(self.feature) - 1
 
 
-def build_cells(ensemble: Ensemble) -> Cells:
+def build_cells(trees: Trees) -> Cells:
     """Find the cells of an ensemble and express its splits in terms of them."""
-    inner = np.flatnonzero(ensemble.left >= 0)
-    feature = ensemble.feature[inner]
+    inner = np.flatnonzero(trees.left >= 0)
+    feature = trees.feature[inner]
     order = np.argsort(feature, kind="stable")
     columns, first = np.unique(feature[order], return_index=True)
     groups = np.split(inner[order], first[1:]) if columns.size else []
 
-    splits = np.zeros((3, ensemble.n_nodes), np.int32)
+    splits = np.zeros((3, trees.n_nodes), np.int32)
     all_cuts: list[Array] = []
     slots = _Slots()
-    has_sets = np.array([ensemble.category_set[nodes[0]] >= 0 for nodes in groups], np.bool_)
+    has_sets = np.array([trees.category_set[nodes[0]] >= 0 for nodes in groups], np.bool_)
     for j, nodes in enumerate(groups):
         add = _add_sets if has_sets[j] else _add_thresholds
-        all_cuts.append(add(ensemble, j, nodes, slots, splits))
+        all_cuts.append(add(trees, j, nodes, slots, splits))
         slots.start.append(len(slots.feature))
     node_slot, node_rank, node_bit = splits
     return Cells(
         columns=columns.astype(np.int64),
         cuts=np.concatenate(all_cuts) if all_cuts else np.empty(0),
         cut_start=np.cumsum([0, *(c.size for c in all_cuts)]),
-        missing=ensemble.accepts_nan,
+        missing=trees.accepts_nan,
         slot_start=np.array(slots.start, np.int64),
         slot_feature=np.array(slots.feature, np.int64),
         slot_table=np.array(slots.table, np.int64),
@@ -181,19 +178,17 @@ def build_cells(ensemble: Ensemble) -> Cells:
     )
 
 
-def _add_thresholds(
-    ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: Array
-) -> Array:
+def _add_thresholds(trees: Trees, j: int, nodes: Array, slots: _Slots, splits: Array) -> Array:
     """Add the slots of a feature that is split by thresholds; return its cuts."""
-    threshold = ensemble.threshold[nodes]
-    zero = ensemble.zero_missing[nodes]
+    threshold = trees.threshold[nodes]
+    zero = trees.zero_missing[nodes]
     cuts = np.unique(np.append(threshold, ZERO_CUTS) if zero.any() else threshold)
     # A threshold of +inf parts missing from the rest: its rank is that of the last real cell.
     cuts = cuts[cuts < np.inf]
     splits[1, nodes] = np.searchsorted(cuts, threshold)
-    kind = 2 * zero + ensemble.default_left[nodes]
+    kind = 2 * zero + trees.default_left[nodes]
     for k in np.unique(kind):
-        keys = _keys(cuts, bool(k % 2), bool(k // 2), ensemble.accepts_nan)
+        keys = _keys(cuts, bool(k % 2), bool(k // 2), trees.accepts_nan)
         splits[0, nodes[kind == k]] = slots.add(j, keys)
     return cuts
 
@@ -215,9 +210,9 @@ def _keys(cuts: Array, missing_left: bool, zero_missing: bool, has_missing: bool
     return keys
 
 
-def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: Array) -> Array:
+def _add_sets(trees: Trees, j: int, nodes: Array, slots: _Slots, splits: Array) -> Array:
     """Add the slots of a feature that is split by sets of categories; return its cuts."""
-    categories = ensemble.categories[int(ensemble.feature[nodes[0]])]
+    categories = trees.categories[int(trees.feature[nodes[0]])]
     cuts: Array = np.unique(np.append(categories.lower, categories.upper))
     cuts = cuts[np.isfinite(cuts)]
     category = categories.index_of(np.append(cuts, np.inf))
@@ -225,26 +220,26 @@ def _add_sets(ensemble: Ensemble, j: int, nodes: Array, slots: _Slots, splits: A
     number: dict[tuple[bytes, bool], int] = {}
     which = np.empty(nodes.size, np.int64)
     for i, node in enumerate(nodes):
-        k = ensemble.category_set[node]
-        members = ensemble.set_member[ensemble.set_start[k] : ensemble.set_start[k + 1]]
-        key = (np.unique(members).tobytes(), bool(ensemble.default_left[node]))
+        k = trees.category_set[node]
+        members = trees.set_member[trees.set_start[k] : trees.set_start[k + 1]]
+        key = (np.unique(members).tobytes(), bool(trees.default_left[node]))
         which[i] = number.setdefault(key, len(number))
     slot = []
     sets = list(number)
     size = cuts.size * (len(sets) // SETS_PER_SLOT + 1)
     if size > MAX_TABLE:
         raise UnsupportedModelError(
-            f"{ensemble.source} has {len(sets)} sets of {len(categories)} categories on one "
+            f"{trees.source} has {len(sets)} sets of {len(categories)} categories on one "
             "feature: too many for a table. Use fewer categories."
         )
     for first in range(0, len(sets), SETS_PER_SLOT):
-        keys = np.zeros(cuts.size + 1 + int(ensemble.accepts_nan), np.int32)
+        keys = np.zeros(cuts.size + 1 + int(trees.accepts_nan), np.int32)
         for bit, (members_bytes, missing_left) in enumerate(sets[first : first + SETS_PER_SLOT], 1):
             # The last place stands for inputs of no known category, which are -1.
             goes_right = np.ones(len(categories) + 1, np.bool_)
             goes_right[np.frombuffer(members_bytes, np.int32)] = False
             keys[: category.size] |= goes_right[category].astype(np.int32) << bit
-            if ensemble.accepts_nan:
+            if trees.accepts_nan:
                 keys[-1] |= int(not missing_left) << bit
         slot.append(slots.add(j, keys))
     splits[0, nodes] = np.array(slot)[which // SETS_PER_SLOT]

@@ -1,4 +1,4 @@
-"""The arrays that the kernels run on, built from an `Ensemble` when they are first needed.
+"""The arrays that the kernels run on, built from `Trees` when they are first needed.
 
 Two forms give the same predictions, bit for bit. *Leaf masks* (`kernels.masks`) are several times
 faster where they apply: trees of at most 64 leaves, not too many features, a table that fits a
@@ -10,22 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from treeopt.errors import UnsupportedModelError
 from treeopt.kernels import encode, masks, pack, reach, walk
 from treeopt.model.cells import SETS_PER_SLOT, Cells, build_cells, last_before
-from treeopt.model.link import IDENTITY
+from treeopt.model.trees import Trees
 from treeopt.run.limits import Limits
-
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.types import Array
+from treeopt.types import Array
 
 MAX_MASK_BYTES = 32 * 2**20
 """Largest leaf-mask table: beyond it the table leaves the cache and walking is as fast."""
@@ -49,36 +45,35 @@ ROWS_PER_THREAD = 256
 class Compiled:
     """Kernel-ready form of an ensemble."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
-        self._ensemble = ensemble
-        self._signed: dict[float, Ensemble] = {}
+    def __init__(self, trees: Trees) -> None:
+        self._trees = trees
 
     def prepare(self) -> None:
         """Build what every decision needs, so that none of it is part of the search."""
         _ = self.leaf_order, self.depth, self.position, self.cells.slot_cuts, self.last_of_cells
-        _ = self._ensemble.n_leaves
+        _ = self._trees.n_leaves
 
     @cached_property
     def last_of_cells(self) -> Array:
         """The last float64 that is not above each cut once it is cast as the model casts it."""
-        return last_before(self.cells.cuts, self._ensemble.input_dtype)
+        return last_before(self.cells.cuts, self._trees.input_dtype)
 
     @cached_property
     def cells(self) -> Cells:
         """The grid of cells and the splits in terms of it."""
-        return build_cells(self._ensemble)
+        return build_cells(self._trees)
 
     @cached_property
     def numbers(self) -> Array:
         """The scalars that the kernels read, in the order of `kernels.encode`."""
-        ensemble = self._ensemble
+        trees = self._trees
         numbers = np.empty(encode.N_NUMBERS)
-        numbers[encode.BASE] = ensemble.base
-        numbers[encode.DIVISOR] = ensemble.divisor
-        numbers[encode.MISSING] = ensemble.missing_value
-        numbers[encode.FLOAT32] = ensemble.input_dtype == np.float32
-        numbers[encode.REJECTS_NAN] = not ensemble.accepts_nan
-        numbers[encode.REJECTS_INF] = not ensemble.accepts_inf
+        numbers[encode.BASE] = trees.base
+        numbers[encode.DIVISOR] = trees.divisor
+        numbers[encode.MISSING] = trees.missing_value
+        numbers[encode.FLOAT32] = trees.input_dtype == np.float32
+        numbers[encode.REJECTS_NAN] = not trees.accepts_nan
+        numbers[encode.REJECTS_INF] = not trees.accepts_inf
         return numbers
 
     @cached_property
@@ -108,14 +103,14 @@ class Compiled:
     @cached_property
     def leaves(self) -> tuple[Array, Array]:
         """First leaf and number of leaves below each node; leaves count from left to right."""
-        e = self._ensemble
+        e = self._trees
         first, count = pack.leaf_ranges(e.left, e.right, e.tree_start)
         return first, count
 
     @cached_property
     def leaf_value(self) -> Array:
         """Value of each leaf, tree by tree, from left to right."""
-        e = self._ensemble
+        e = self._trees
         nodes = np.flatnonzero(e.left < 0)
         values = np.empty(nodes.size, e.value.dtype)
         values[self.leaves[0][nodes]] = e.value[nodes]
@@ -125,7 +120,7 @@ class Compiled:
     def leaf_start(self) -> Array:
         """Number of the first leaf of each tree, and the number of leaves at the end."""
         first, _ = self.leaves
-        start: Array = np.append(first[self._ensemble.tree_start[:-1]], self.leaf_value.size)
+        start: Array = np.append(first[self._trees.tree_start[:-1]], self.leaf_value.size)
         return start.astype(np.int64)
 
     @cached_property
@@ -150,20 +145,20 @@ class Compiled:
     @cached_property
     def depth(self) -> int:
         """Number of splits on the longest path from a root to a leaf."""
-        e = self._ensemble
+        e = self._trees
         return int(pack.longest_path(e.left, e.right))
 
     @cached_property
     def position(self) -> Array:
         """Where each column stands among those that the model reads; -1 if it reads it nowhere."""
-        position = np.full(self._ensemble.n_features, -1, np.int64)
+        position = np.full(self._trees.n_features, -1, np.int64)
         position[self.cells.columns] = np.arange(self.cells.columns.size)
         return position
 
     @cached_property
     def nodes(self) -> tuple[Array, Array, Array]:
         """Packed nodes, roots, and the layout of a word (masks and shifts)."""
-        e, cells = self._ensemble, self.cells
+        e, cells = self._trees, self.cells
         first, count = self.leaves
         largest_rank = max(int(cells.node_rank.max(initial=0)), self.leaf_value.size)
         rank_bits = largest_rank.bit_length()
@@ -203,7 +198,7 @@ class Compiled:
         n_features = self.cells.columns.size
         for bits, dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
             if leaves_per_tree <= bits:
-                size = int(self.cells.n_cells.sum()) * self._ensemble.n_trees * bits // 8
+                size = int(self.cells.n_cells.sum()) * self._trees.n_trees * bits // 8
                 width = n_features * bits // 8
                 fits = n_features > 0 and size <= MAX_MASK_BYTES and width <= MAX_MASK_WIDTH
                 return dtype if fits else None
@@ -215,7 +210,7 @@ class Compiled:
 
         Rows of masks are padded to whole `MASK_ROW_BYTES`, with at least one mask too many.
         """
-        e, cells = self._ensemble, self.cells
+        e, cells = self._trees, self.cells
         first, count = self.leaves
         row_start = np.cumsum(np.append(0, cells.n_cells))
         per_line = MASK_ROW_BYTES // np.dtype(self.mask_dtype).itemsize
@@ -241,7 +236,7 @@ class Compiled:
     @cached_property
     def _leaf_table(self) -> Array:
         """Leaf values ``[tree, leaf]``."""
-        e, sizes = self._ensemble, np.diff(self.leaf_start)
+        e, sizes = self._trees, np.diff(self.leaf_start)
         values = np.zeros((e.n_trees, int(sizes.max())), e.value.dtype)
         values[np.arange(values.shape[1]) < sizes[:, None]] = self.leaf_value
         return values
@@ -269,7 +264,7 @@ class Compiled:
     @cached_property
     def key_ranges(self) -> tuple[Array, Array]:
         """First and last key ``[leaf, slot]`` that lead to each leaf."""
-        e, cells = self._ensemble, self.cells
+        e, cells = self._trees, self.cells
         shape = (self.leaf_value.size, int(cells.slot_start[-1]))
         low = np.zeros(shape, np.int32)
         high = np.full(shape, np.iinfo(np.int32).max, np.int32)
@@ -284,7 +279,7 @@ class Compiled:
 
         By default these are all its cells, and there are no limits.
         """
-        e, cells = self._ensemble, self.cells
+        e, cells = self._trees, self.cells
         some = np.arange(cells.n_cells[j]) if some is None else some.astype(np.int64)
         limits = Limits(None) if limits is None else limits
         reachable = np.empty((self.leaf_value.size, some.size), np.bool_)
@@ -297,7 +292,7 @@ class Compiled:
 
     def leaves_at(self, cells: Array) -> Array:
         """Return the leaf of each tree that points reach; ``cells`` is ``[point, feature]``."""
-        e, grid = self._ensemble, self.cells
+        e, grid = self._trees, self.cells
         out = np.empty((len(cells), e.n_trees), np.int32)
         splits = (grid.node_slot, grid.node_rank, grid.node_bit)
         slots = (grid.slot_feature, grid.slot_table, grid.lut)
@@ -325,7 +320,7 @@ class Compiled:
         Few while the whole model fits a processor's cache. Many when each tree has to be fetched
         anew, as long as their keys do not crowd it out.
         """
-        if self._ensemble.n_nodes < 2**17:
+        if self._trees.n_nodes < 2**17:
             return 1024
         bytes_per_row = 4 * int(self.cells.slot_start[-1])
         return max(1024, min(2**15, KEY_BYTES // bytes_per_row // walk.LANES * walk.LANES))
@@ -344,7 +339,7 @@ class Compiled:
         """The kernel for this model, its arguments between ``X`` and ``out``, and the dtype."""
         with np.errstate(all="ignore"):
             kernel = walk.predict_walk if self.mask_dtype is None else masks.predict_masks
-            return kernel, self.oracle, self._ensemble.value.dtype
+            return kernel, self.oracle, self._trees.value.dtype
 
     @cached_property
     def special_cells(self) -> list[tuple[int, int]]:
@@ -357,21 +352,7 @@ class Compiled:
         fenced = [any(map(cells.is_fenced, cells.slots_of(j))) for j in range(cells.columns.size)]
         return [cells.zero_cells(j) if yes else (1, 0) for j, yes in enumerate(fenced)]
 
-    def signed(self, sign: float) -> Ensemble:
-        """Return the ensemble whose prediction is the margin times ``sign``.
-
-        It is kept, and shares all arrays in which there are no values.
-        """
-        e = self._ensemble
-        if sign == 1 and e.link == IDENTITY:
-            return e
-        if sign not in self._signed:
-            signed = replace(e, value=sign * e.value, base=sign * e.base, link=IDENTITY)
-            signed.compiled._adopt(self)
-            self._signed[sign] = signed
-        return self._signed[sign]
-
-    def _adopt(self, other: Compiled) -> None:
+    def adopt(self, other: Compiled) -> None:
         """Take over arrays from an ensemble that has the same trees but for values."""
         names = ["cells", "leaves", "leaf_start", "depth", "position", "mask_dtype", "block"]
         if other.mask_dtype is None:

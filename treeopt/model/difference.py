@@ -180,6 +180,14 @@ class Difference:
         """Features with categories in which the library refuses infinity."""
         return self.plus.finite_columns
 
+    def reads(self, column: int) -> bool:
+        """Tell whether a split of either sum reads a column."""
+        return self.plus.reads(column) or self.minus.reads(column)
+
+    def signed(self, sign: float) -> Difference:
+        """Return the difference times ``sign``, which is 1 or -1."""
+        return self if sign > 0 else Difference(self.minus, self.plus)
+
     def feature_index(self, feature: int | str) -> int:
         """Return the column of a feature given by name or index."""
         return self.plus.feature_index(feature)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.model.categories import truncated
+from treeopt.model.categories import Categories, truncated
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.inputs import spelled
-
-if TYPE_CHECKING:
-    from treeopt.model.categories import Categories
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.problem.region import Region
-    from treeopt.types import Array
+from treeopt.types import Array
 
 
 class Columns(NamedTuple):
@@ -139,23 +134,27 @@ def has_pandas() -> bool:
     return find_spec("pandas") is not None
 
 
-def in_types(point: Array, region: Region, columns: Columns | None) -> Array:
-    """Return a point whose numbers the columns of a frame can hold, as far as its region allows."""
+def in_types(point: Array, lower: Array, upper: Array, columns: Columns | None) -> Array:
+    """Return a point whose numbers the columns of a frame can hold, as far as bounds allow."""
     point = point.copy()
     for j, kind in enumerate(() if columns is None else columns.types):
-        if _holds(kind, point[j], region.lower[j], region.upper[j]):
+        if _holds(kind, point[j], lower[j], upper[j]):
             point[j] = np.float64(point[j]).astype(getattr(kind, "numpy_dtype", kind))
     return point
 
 
 def frame_of(
-    point: Array, ensemble: Ensemble | Difference, region: Region, columns: Columns | None = None
+    point: Array,
+    ensemble: Ensemble | Difference,
+    lower: Array,
+    upper: Array,
+    columns: Columns | None = None,
 ) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
     Its columns are called as in the frame that the user has passed and have their types; otherwise
     they are called as the model calls them, with the labels that it keeps. A number that its type
-    cannot hold without leaving the region stays float64.
+    cannot hold within the bounds stays float64.
     """
     try:
         import pandas as pd
@@ -177,7 +176,7 @@ def frame_of(
     casts = {
         j: kind
         for j, kind in enumerate(types)
-        if j not in with_labels and _holds(kind, point[j], region.lower[j], region.upper[j])
+        if j not in with_labels and _holds(kind, point[j], lower[j], upper[j])
     }
     frame = pd.DataFrame(point[None, :], copy=True)
     frame = frame.astype(casts) if casts else frame

@@ -6,23 +6,20 @@ import warnings
 from bisect import bisect
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from treeopt.errors import InputError
-
-if TYPE_CHECKING:
-    from treeopt.model.categories import Categories
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.types import Array
-
+from treeopt.model.categories import Categories
+from treeopt.model.trees import Trees
+from treeopt.types import Array
 
 EXACT = 2.0**53
 """Whole numbers up to this are float64 numbers."""
 
 
-def as_matrix(X: Any, ensemble: Ensemble, name: str = "X") -> Array:
+def as_matrix(X: Any, ensemble: Trees, name: str = "X") -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
     It is writable, since kernels are compiled apart for arrays that are not.
@@ -31,7 +28,7 @@ def as_matrix(X: Any, ensemble: Ensemble, name: str = "X") -> Array:
     ----------
     X : array-like or data frame
         Rows to predict. The columns of a frame are matched by name, labels become numbers.
-    ensemble : Ensemble
+    ensemble : Trees
         The model's columns.
     name : str
         How messages call the argument.
@@ -85,7 +82,7 @@ class NamedPoint:
     def __getitem__(self, columns: list[str]) -> NamedPoint:
         return NamedPoint({c: self._values[c] for c in columns})
 
-    def to_numpy(self, ensemble: Ensemble, name: str) -> Array:
+    def to_numpy(self, ensemble: Trees, name: str) -> Array:
         """Return the values, labels of categories as numbers, as a matrix of one row."""
         row = list(self._values.values())
         unsure = ensemble.unsure_of_labels
@@ -125,7 +122,7 @@ def spelled(name: str, names: Container[str]) -> str:
     return name if name in names else name.replace(" ", "_")
 
 
-def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
+def _frame_to_array(X: Any, ensemble: Trees, name: str) -> Array:
     """Return the values of a data frame, its columns in the model's order."""
     names = ensemble.feature_names
     known = set(names or ())
@@ -171,7 +168,7 @@ def _frame_to_array(X: Any, ensemble: Ensemble, name: str) -> Array:
     return _cast_apart(values, X, ensemble)
 
 
-def _cast_apart(matrix: Array, X: Any, ensemble: Ensemble) -> Array:
+def _cast_apart(matrix: Array, X: Any, ensemble: Trees) -> Array:
     """Return the matrix of a frame, with large whole numbers cast as the library casts them.
 
     float64 does not hold all whole numbers, so casting them to it first would round them twice.
@@ -191,7 +188,7 @@ def _cast_apart(matrix: Array, X: Any, ensemble: Ensemble) -> Array:
     return matrix
 
 
-def _recoded_columns(X: Any, ensemble: Ensemble, name: str) -> dict[int, Array]:
+def _recoded_columns(X: Any, ensemble: Trees, name: str) -> dict[int, Array]:
     """Return the numbers of the columns whose categories are read by labels or codes."""
     with_labels = [j for j, kind in enumerate(X.dtypes) if hasattr(kind, "categories")]
     if ensemble.frame_labels is None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from treeopt.model.cells import Cells
-
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.types import Array
+from treeopt.model.predictor import Predictor
+from treeopt.types import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +46,7 @@ class LeafBoxes:
     value: Array
     missing: Array | None
     categories: Mapping[int, Array]
-    ensemble: Ensemble
+    ensemble: Predictor
 
     def __repr__(self) -> str:
         return f"<LeafBoxes of {self.ensemble.source}: {self.tree.size} boxes>"
@@ -74,7 +72,7 @@ class LeafBoxes:
         return np.flatnonzero(inside.all(axis=1))
 
 
-def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
+def leaf_boxes(ensemble: Predictor) -> LeafBoxes:
     """Return the boxes of all leaves; see `Ensemble.leaf_boxes`."""
     compiled = ensemble.compiled
     cells = compiled.cells
@@ -104,7 +102,7 @@ def leaf_boxes(ensemble: Ensemble) -> LeafBoxes:
     return _split(boxes, pieces) if pieces else boxes
 
 
-def _by_category(ensemble: Ensemble, column: int, j: int, reachable: Array) -> Array:
+def _by_category(ensemble: Predictor, column: int, j: int, reachable: Array) -> Array:
     """Return which categories lead to each leaf, and in the last column whether others do."""
     known = ensemble.categories[column]
     ends = np.append(ensemble.compiled.cells.cuts_of(j), np.inf)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from treeopt.types import Array
+from treeopt.types import Array
 
 LINKS = ("identity", "exp", "logistic", "square", "softplus")
 """The known links; all of them increase."""

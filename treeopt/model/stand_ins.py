@@ -19,7 +19,7 @@ def with_categories(ensemble: Ensemble) -> Ensemble:
         ensemble,
         category_set=category_set,
         set_start=np.arange(inner.size + 1),
-        set_member=np.arange(inner.size),
+        set_member=np.arange(inner.size, dtype=np.int32),
         categories={0: truncated(range(inner.size), ensemble.input_dtype)},
     )
 

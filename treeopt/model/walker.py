@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.kernels import encode, incremental, walk
 from treeopt.kernels import line as kernels
-
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.types import Array
+from treeopt.model.predictor import Predictor
+from treeopt.types import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +45,7 @@ class Walker:
     Its predictions are bit-equal to those of `Ensemble.predict`.
     """
 
-    def __init__(self, ensemble: Ensemble, x: Any) -> None:
+    def __init__(self, ensemble: Predictor, x: Any) -> None:
         self._ensemble = ensemble
         compiled, cells = ensemble.compiled, ensemble.compiled.cells
         self._x = ensemble._point(x)
@@ -166,7 +164,7 @@ def _all_within(columns: Array, n: int) -> bool:
     return bool(((columns >= 0) & (columns < n)).all())
 
 
-def line(ensemble: Ensemble, x: Any, feature: int | str) -> Line:
+def line(ensemble: Predictor, x: Any, feature: int | str) -> Line:
     """Return the function along one coordinate; see `Ensemble.line`."""
     column = ensemble.feature_index(feature)
     point = ensemble._point(x)
@@ -208,7 +206,7 @@ def _above(cuts: Array, dtype: np.dtype[Any]) -> float:
     return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))
 
 
-def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Array]:
+def _steps(ensemble: Predictor, point: Array, j: int) -> tuple[Array, Array, Array]:
     """Return each tree's steps along feature ``j``: where they begin, their stops and values."""
     compiled, cells = ensemble.compiled, ensemble.compiled.cells
     steps = (
@@ -251,7 +249,7 @@ def _steps(ensemble: Ensemble, point: Array, j: int) -> tuple[Array, Array, Arra
     return steps
 
 
-def _keys(ensemble: Ensemble, x: Array) -> Array:
+def _keys(ensemble: Predictor, x: Array) -> Array:
     """Return the keys of one point, in lane 0 of a tile."""
     compiled = ensemble.compiled
     cells = compiled.cells

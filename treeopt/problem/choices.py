@@ -254,7 +254,7 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
 def _any_code(ensemble: Model, column: int) -> Array:
     """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
     known, name = ensemble.categories[column], feature_label(column, ensemble)
-    if not (ensemble.feature == column).any():
+    if not ensemble.reads(column):
         return np.zeros(1)
     _refuse_unsure(ensemble, f"bounds has none for {name}", is_number=False)
     raise InputError(

@@ -125,6 +125,7 @@ def objective_of(
     model: Ensemble | Difference, own: Callable[[Any], Array] | None = None
 ) -> Objective:
     """Return the objective that a converted model is; of a difference, two terms."""
+    terms: tuple[ModelTerm, ...]
     if isinstance(model, Difference):
         terms = (ModelTerm(model.plus, 1.0), ModelTerm(model.minus, -1.0))
     else:

@@ -27,7 +27,7 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
     x, fun, region = None, np.nan, None
     if answer.cells is not None:
         x, region = problem.places.region(answer.cells)
-        x = in_types(x, region, columns)
+        x = in_types(x, region.lower, region.upper, columns)
         fun = _checked_value(problem, x, region, problem.margin_at(answer.cells))
     gap = gap_between(fun, answer.bound)
     ended = run.status is Status.EVAL_LIMIT and bool(np.isnan(answer.bound))
@@ -80,7 +80,7 @@ def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any)
         return ours
     asked: Any = x[None, :]
     if (model.feature_names or problem.columns) and has_pandas() and not no_frame(model):
-        asked = frame_of(x, model, region, problem.columns)
+        asked = frame_of(x, model, region.lower, region.upper, problem.columns)
     try:
         theirs = float(problem.evaluate(asked)[0])
     except Exception as error:  # whatever the library raises

@@ -82,7 +82,9 @@ class Decision:
         """One row with the training columns and labels, ready for the model; needs pandas."""
         if self._point is None or self.region is None:
             raise InputError(f"there is no point to make a frame of: {self.message}.")
-        return frame_of(self._point, self._ensemble, self.region, self._columns)
+        region = self.region
+        region = self.region
+        return frame_of(self._point, self._ensemble, region.lower, region.upper, self._columns)
 
     def __repr__(self) -> str:
         if self._point is None or self.region is None:

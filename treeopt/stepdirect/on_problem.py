@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.difference import Difference, Model
 from treeopt.model.frames import named
 from treeopt.problem.bounds import feature_label
 from treeopt.problem.places import Places
@@ -36,13 +36,12 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
             f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."
         )
     with limits.pause():  # the conversion of the model
-        signed = e.compiled.signed(sign)
-        at_once = rows_at_once(signed)
-        if snap.needed:
+        signed = e.signed(sign)
+        at_once = min(rows_at_once(term.ensemble) for term in objective.terms)
+        by_predict = snap.needed or isinstance(signed, Difference)
+        if by_predict:
             signed.predict(snap(snap.lower[None, :]))  # compiles
-    fun: Any = signed
-    if snap.needed:
-        fun = partial(_snapped, signed, snap)
+    fun: Any = partial(_snapped, signed, snap) if by_predict else signed
 
     def cells_of(x: Array) -> Array:
         point = places.of_points(snap(x[None, :]))
@@ -67,7 +66,7 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
         weights=e.importances,
         rng=run.seed,
         callback=None if run.callback is None and not run.line.shown else tell,
-        vectorized=snap.needed,
+        vectorized=by_predict,
         workers=1,
         at_once=at_once,
         with_points=False,
@@ -123,6 +122,6 @@ class _Snap:
         return X
 
 
-def _snapped(ensemble: Ensemble, snap: _Snap, X: Array) -> Array:
+def _snapped(ensemble: Model, snap: _Snap, X: Array) -> Array:
     """Return the predictions at the admissible points next to some."""
     return ensemble.predict(snap(X))

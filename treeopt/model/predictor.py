@@ -1,0 +1,218 @@
+"""`Predictor`: trees that predict, and how it reads what a user passes as inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import numpy as np
+
+from treeopt.arguments import read_n_jobs
+from treeopt.errors import InputError
+from treeopt.model.inputs import NamedPoint, as_matrix, listed, spelled
+from treeopt.model.link import IDENTITY
+from treeopt.model.trees import FLOATS, Trees
+from treeopt.model.validation import validate
+from treeopt.types import Array
+
+if TYPE_CHECKING:
+    from treeopt.model.compiled import Compiled
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Predictor(Trees):
+    """Valid trees with predictions: `Ensemble` without moves, lines and boxes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate(self)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The arrays that the kernels run on, built when first needed."""
+        from treeopt.model.compiled import Compiled
+
+        return Compiled(self)
+
+    def predict(self, X: Any, *, n_jobs: int | None = 1) -> Array:
+        """Predict as the model's own ``predict`` does, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features) or data frame
+            The columns of a frame are matched by name.
+        n_jobs : int
+            Number of threads; -1 for one per processor.
+
+        Returns
+        -------
+        array of shape (n,)
+            In the dtype of the model's own prediction.
+
+        Examples
+        --------
+        >>> import numpy as np, treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+        >>> treeopt.from_model(model).predict(np.array([[0.2], [0.9]]))
+        array([2., 3.])
+        """
+        out = self.margin(X, n_jobs=n_jobs)
+        return out if self._is_plain else self.link(out)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the link changes nothing; asked first, since a call costs time."""
+        return self.link == IDENTITY
+
+    def margin(self, X: Any, *, n_jobs: int | None = 1) -> Array:
+        """Return what the link is applied to, as `predict` takes its arguments.
+
+        It is the sum of the trees, or their mean where the model takes one.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.ensemble import GradientBoostingClassifier
+        >>> X, y = [[0.0], [1.0]], [0, 1]
+        >>> model = GradientBoostingClassifier(n_estimators=5).fit(X, y)
+        >>> treeopt.from_model(model).margin(X) == model.decision_function(X)
+        array([ True,  True])
+        """
+        matrix = self._matrix(X)
+        out, refused = self.compiled.predict(matrix, 1 if n_jobs == 1 else read_n_jobs(n_jobs))
+        if refused >= 0:
+            self._reject(matrix, refused)
+        return out
+
+    def own_sum(self, leaf: Array) -> Array:
+        """Return the base and the sum after each tree, added as the model adds them.
+
+        ``leaf`` is one leaf of each tree. The last entry is the total, not yet divided.
+        """
+        values = self.compiled.leaf_value[leaf]
+        sums: Array = np.add.accumulate(np.append(values.dtype.type(self.base), values))
+        return sums
+
+    def reads(self, column: int) -> bool:
+        """Tell whether a split reads a column."""
+        return bool(self.compiled.position[column] >= 0)
+
+    def feature_index(self, feature: int | str) -> int:
+        """Return the column of a feature given by name or index."""
+        if isinstance(feature, str):
+            names: Sequence[str] = self.feature_names or ()
+            if spelled(feature, names) in names:
+                return names.index(spelled(feature, names))
+            known = listed(names) if names else "none, the model was trained without"
+            meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(feature, names, 1))
+            raise InputError(f"feature {feature!r} is unknown.{meant} Known names: {known}.")
+        whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
+        if not whole or not 0 <= feature < self.n_features:
+            raise InputError(
+                f"feature is {feature!r}: pass a name, or a number in 0..{self.n_features - 1}."
+            )
+        return int(feature)
+
+    def _point(self, x: Any, name: str = "x") -> Array:
+        """Return one point as a new float64 vector.
+
+        ``x`` is a vector, a series, a mapping from names to values, or a frame or matrix of one
+        row.
+        """
+        if isinstance(x, Mapping):
+            if self.feature_names is None:
+                raise InputError(f"{name} is a mapping, but the model has no names. Pass a vector.")
+            x = NamedPoint(x)
+        elif hasattr(x, "to_frame") and self.feature_names is not None:
+            labelled = self.categories or self.frame_labels
+            x = NamedPoint(x) if labelled else x.to_frame().T.infer_objects()
+        elif np.ndim(x) == 1:
+            x = np.asarray(x)[None, :]
+        matrix = self._matrix(x, name)
+        if matrix.shape[0] != 1:
+            raise InputError(f"{name} has {matrix.shape[0]} rows: pass one point.")
+        point: Array = matrix[0].astype(np.float64)
+        return point
+
+    def _matrix(self, X: Any, name: str = "X") -> Array:
+        """Return ``X`` as the kernels want it; quick when it already is.
+
+        ``name`` is how messages call it.
+        """
+        if (
+            type(X) is not np.ndarray
+            or X.dtype not in FLOATS
+            or X.ndim != 2
+            or X.shape[1] != self.n_features
+            or not X.flags.carray
+            or not X.shape[0]
+        ):
+            with np.errstate(all="ignore"):
+                X = as_matrix(X, self, name)
+        matrix: Array = X
+        for first_refused, columns, numbers in self._strict:
+            bad = first_refused(matrix, columns, numbers)
+            if bad >= 0:
+                self._reject(matrix, int(bad), name, columns)
+        return matrix
+
+    @cached_property
+    def _signed(self) -> dict[float, Self]:
+        """The results of `signed`."""
+        return {}
+
+    def signed(self, sign: float) -> Self:
+        """Return the ensemble whose prediction is the margin times ``sign``.
+
+        It is kept, and shares all arrays in which there are no values.
+        """
+        if sign == 1 and self._is_plain:
+            return self
+        if sign not in self._signed:
+            value, base = sign * self.value, sign * self.base
+            signed = replace(self, value=value, base=base, link=IDENTITY)
+            signed.compiled.adopt(self.compiled)
+            self._signed[sign] = signed
+        return self._signed[sign]
+
+    @cached_property
+    def _strict(self) -> list[tuple[Callable[..., Any], Array, Array]]:
+        """Columns whose values the library checks where the kernels do not, and by which rule."""
+        from treeopt.kernels import encode
+
+        strict = []
+        if not (self.accepts_nan and self.accepts_inf):
+            unread = np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
+            strict.append((encode.acceptable, unread, self.compiled.numbers))
+        if self.finite_columns.size:
+            numbers = self.compiled.numbers.copy()
+            numbers[encode.REJECTS_INF] = 1.0
+            strict.append((encode.acceptable, self.finite_columns, numbers))
+        return [rule for rule in strict if rule[1].size]
+
+    def _reject(
+        self, X: Array, row: int, name: str = "X", columns: Array | None = None
+    ) -> NoReturn:
+        """Raise the error for a row that the model's library would not accept.
+
+        ``columns`` are those that it was refused for, if they are known.
+        """
+        with np.errstate(all="ignore"):
+            x = X[row].astype(self.input_dtype)
+        too_large = " or too large for float32" if self.input_dtype == np.float32 else ""
+        what = f"infinite{too_large}" if self.accepts_nan else "not finite"
+        bad = np.isinf(x) if self.accepts_nan else ~np.isfinite(x)
+        bad_columns = np.flatnonzero(bad)
+        if columns is not None:
+            bad_columns = bad_columns[np.isin(bad_columns, columns)]
+        column = int(bad_columns[0])
+        label = self.feature_names[column] if self.feature_names else column
+        raise InputError(
+            f"{name}[{row}, {column}] (feature {label!r}) is {X[row, column]}, {what}: "
+            f"{self.source} refuses such values, so its prediction is not defined. Remove or "
+            "replace them."
+        )

@@ -1,0 +1,63 @@
+"""Compiling ahead of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeopt.adapters import from_model
+from treeopt.model.ensemble import Ensemble
+from treeopt.model.link import LINKS, Link
+from treeopt.model.stand_ins import staircase, with_categories
+from treeopt.run.limits import Limits
+from treeopt.stepdirect import stepdirect
+
+
+def warmup(model: Any = None, *, search: bool = False) -> None:
+    """Compile, or load from the disk cache, everything that predictions and decisions need.
+
+    Parameters
+    ----------
+    model : estimator or Ensemble, optional
+        The model to be evaluated later; where `from_model` needs ``output`` or ``class_index``,
+        the Ensemble that it returns. Without one, small stand-ins for every kind are used.
+    search : bool
+        Whether to compile `stepdirect` as well, which takes longer.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+    >>> treeopt.warmup(model)
+    """
+    from treeopt.exact.compiling import compile_dual, compile_once
+
+    limits = Limits(None)
+    compile_once(limits)
+    compile_dual(limits)
+    for ensemble in _stand_ins() if model is None else [from_model(model)]:
+        x = np.zeros((1, ensemble.n_features))
+        many = np.zeros((8, ensemble.n_features))
+        for dtype in (np.float32, np.float64):
+            ensemble.predict(x.astype(dtype))
+            ensemble.predict(many.astype(dtype))
+        ensemble.walker(x[0]).move(0, 1.0)
+        ensemble.line(x[0], 0)
+        ensemble.leaf_boxes()
+        if search:
+            stepdirect(ensemble, [(0, 1)] * ensemble.n_features, max_evals=1)
+    if search:
+        stepdirect(lambda x: 0.0, [(0, 1)], max_evals=1)
+    if model is None:
+        for dtype in (np.float32, np.float64):
+            for name in LINKS:
+                Link(name)(np.zeros(1, dtype))
+
+
+def _stand_ins() -> list[Ensemble]:
+    """Return one small ensemble per summation type and way of evaluation."""
+    sizes, dtypes = (8, 16, 32, 64, 65), (np.float64, np.float32)
+    kinds = [staircase(n_leaves, dtype) for n_leaves in sizes for dtype in dtypes]
+    return kinds + [with_categories(kind) for kind in kinds[-2:]]
