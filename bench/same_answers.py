@@ -694,7 +694,7 @@ def decide(solver: Any, model: str, note: str = "", **options: Any) -> Case:
         row |= {"fun": repr(float(found.fun)), "bound": repr(float(found.bound))}
         row |= {"nodes": str(found.nodes), "nfev": str(found.nfev)}
         frame = None if found.x is None else found.frame
-        region = [*found.region, found.rounding]
+        region = [] if found.x is None else [*found.region, found.rounding]
         return row | {"x": short_hash([found.x, frame]), "region": short_hash(region)}
 
     kind = solver.__name__

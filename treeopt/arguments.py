@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,23 +23,27 @@ def takes_arguments_of(
     """Return a decorator that gives a function the parameters of another, but for its first.
 
     Where that takes ``**options``, the parameters of the function ``options`` are shown instead.
-    So a signature is written once and shown wherever it holds.
+    So a signature is written once, and is shown and checked wherever it holds.
     """
-    shown_parameters: list[Parameter] = []
+    parameters: list[Parameter] = []
     for parameter in list(signature(function).parameters.values())[1:]:
         if parameter.kind is Parameter.VAR_KEYWORD:
-            shown_parameters += signature(options).parameters.values()
+            parameters += signature(options).parameters.values()
         else:
-            shown_parameters.append(parameter)
+            parameters.append(parameter)
+    shared = signature(function).replace(parameters=parameters)
 
     def decorate(other: Callable[..., R]) -> Callable[P, R]:
-        result = signature(function).return_annotation
-        own: Any = other
-        own.__signature__ = signature(function).replace(
-            parameters=shown_parameters, return_annotation=result
-        )
-        decorated: Callable[P, R] = own
-        return decorated
+        @wraps(other)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                shared.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{other.__name__}() {error}") from None
+            return other(*args, **kwargs)
+
+        checked.__signature__ = shared  # type: ignore[attr-defined]
+        return checked
 
     return decorate
 

@@ -493,7 +493,7 @@ def test_labels_of_any_type_are_printed():
 
 
 def test_too_many_combinations_of_categories_are_refused(monkeypatch):
-    monkeypatch.setattr("treeopt.exact.solver.MAX_BOXES", 3)
+    monkeypatch.setattr("treeopt.problem.boxes.MAX_BOXES", 3)
     made, X = three_labels()
     with pytest.raises(InputError, match="more than 3 boxes"):
         treeopt.minimize(made, X)

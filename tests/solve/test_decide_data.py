@@ -273,9 +273,9 @@ def test_a_frame_that_the_model_reads_otherwise_is_an_error(monkeypatch):
     X, y = dropped_in_training()
     model = lgb.LGBMRegressor(n_estimators=50, verbose=-1).fit(X, y)
     shift = dict(zip("abcdefgh", "bcdefgha", strict=True))
-    made = treeopt.solve.decide.frame_of
+    made = treeopt.result.building.frame_of
     monkeypatch.setattr(
-        "treeopt.solve.decide.frame_of",
+        "treeopt.result.building.frame_of",
         lambda *a: made(*a).assign(c=lambda f: f["c"].map(shift).astype(X["c"].dtype)),
     )
     with pytest.raises(TreeoptError, match=says("LGBMRegressor predicts", "'c'", "'g'")):
@@ -721,7 +721,7 @@ def test_lists_of_what_is_no_value_are_refused(values, parts):
 @given(st.integers(-(10**9), 10**9), st.integers(0, 3))
 def test_one_point_is_written_as_one_point(x, decimals):
     value = float(x) / 10**decimals
-    at, low, high = treeopt.model.frames.spelled_inside(value, value, value)
+    at, low, high = treeopt.result.words.spelled_inside(value, value, value)
     assert at == low == high and float(at) == value
     assert decimals or at == str(x)
 

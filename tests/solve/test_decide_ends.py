@@ -16,7 +16,7 @@ from tests.support.truth import ensembles
 from treeopt import DecisionProgress, Status
 from treeopt.exact import solver
 from treeopt.exact.dual_search import DualSearch
-from treeopt.run import limits
+from treeopt.run import limits, watch
 
 each_sense = pytest.mark.parametrize("sense", SENSES)
 
@@ -113,7 +113,7 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
 def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
     """Which goes back to where it was, so that the bound stays true; and nothing is lost."""
     monkeypatch.setattr(solver, "DUAL_AFTER", -1)
-    for module in (solver, limits):
+    for module in (watch, limits):
         monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
     monkeypatch.setattr("treeopt.exact.dual_search.SLICE", 1)
     e, X, best = hard(sense)
@@ -130,7 +130,7 @@ def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
 @pytest.mark.parametrize("method", ["auto", "exact", "local"])
 def test_a_limit_before_the_search_begins(method, monkeypatch):
     """The best of the points that it would have begun at; the bound is each tree at its best."""
-    monkeypatch.setattr(solver, "SLICE_BOXES", 1)
+    monkeypatch.setattr("treeopt.problem.boxes.BOXES_AT_ONCE", 1)
     e, X = hardest()
     res = treeopt.minimize(e, X, time_limit=1e-9, method=method, start=X[5], rng=0)
     check(res)

@@ -13,20 +13,24 @@ import numpy as np
 import pytest
 
 import treeopt
-from tests.exact.test_exact import grid_of, random_leaves, value_at
+from tests.exact.test_exact import problem_of, random_leaves, value_at
 from tests.solve.test_decide_ends import after
-from tests.support.decisions import SENSES, check, hard, hardest
+from tests.support.decisions import SENSES, check, hard, hardest, problem_for
 from tests.support.searches import model
 from treeopt import Status
-from treeopt.exact import dual_search, reduction, solver, tree_search
+from treeopt.exact import compiling, dual_search, reduction, solver, solving, tree_search
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.tree_search import COPIED_AT_ONCE, HEAP, UNUSED, TreeSearch
 from treeopt.model.compiled import Compiled
-from treeopt.problem import grid
-from treeopt.run import limits
+from treeopt.problem import boxes
+from treeopt.problem import places as places_module
+from treeopt.problem.choices import Choices
+from treeopt.problem.places import Places
+from treeopt.run import limits, watch
 from treeopt.run.limits import Limits
 from treeopt.run.status import Stopped
+from treeopt.run.watch import Threads
 from treeopt.solve import decide
 from treeopt.stepdirect import search as stepdirect_search
 
@@ -42,8 +46,8 @@ def compiled():
 @pytest.fixture
 def watched(monkeypatch):
     """Let a thread do all steps, of small problems too, and look often."""
-    monkeypatch.setattr(solver, "LONG_STEPS", -1)
-    for module in (solver, limits):
+    monkeypatch.setattr(solving, "LONG_STEPS", -1)
+    for module in (watch, limits):
         monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
 
 
@@ -77,7 +81,7 @@ def test_a_thread_that_does_the_steps_changes_nothing(sense, n_jobs, dual, monke
     monkeypatch.setattr(solver, "DUAL_AFTER", -1 if dual else 10**18)
     e, X, best = hard(sense)
     plain = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
-    monkeypatch.setattr(solver, "LONG_STEPS", -1)
+    monkeypatch.setattr(solving, "LONG_STEPS", -1)
     res = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
     assert res.fun == res.bound == plain.fun == plain.bound == best
     assert (res.nodes, res.nfev) == (plain.nodes, plain.nfev)
@@ -182,7 +186,7 @@ def test_kernels_that_are_told_to_end_do_next_to_nothing(kind):
     proof = kind(leaves, 0.0, 0.0, 1)
     leaves.stop[0] = 1
     point = np.zeros(3, np.int32)
-    found = proof.advance(10**12, point, np.inf, solver.Threads(1).run)
+    found = proof.advance(10**12, point, np.inf, Threads(1).run)
     assert found == [] and proof.nodes == 0
 
 
@@ -259,18 +263,20 @@ def test_categories_are_left_out_in_parts(seed, monkeypatch):
     made, _, _ = model("categories")
     e = treeopt.from_model(made)
     rng = np.random.default_rng(seed)
-    space = grid_of(e, rng)
-    if space is None:
+    problem = problem_of(e, rng)
+    if problem is None:
         return
-    starts = rng.integers(np.diff(space.place_start), size=(3, space.free.size), dtype=np.int32)
-    monkeypatch.setattr(reduction, "MANY", -1)
-    whole = reduction.reduced(space, 1.0, starts, Limits(None))
-    monkeypatch.setattr(reduction, "MOST_AT_ONCE", 50)
+    starts = rng.integers(
+        np.diff(problem.places.start), size=(3, problem.places.free.size), dtype=np.int32
+    )
+    monkeypatch.setattr(reduction, "MAX_BOXES_PER_LEAF", -1)
+    whole = reduction.reduce_places(problem, starts, Limits(None))
+    monkeypatch.setattr(reduction, "CELLS_AT_ONCE", 50)
     monkeypatch.setattr(reduction, "LEAVES_AT_ONCE", 3)
     looks = []
     found = Limits(None)
     monkeypatch.setattr(found, "check", lambda: looks.append(1))
-    parts = reduction.reduced(space, 1.0, starts, found)
+    parts = reduction.reduce_places(problem, starts, found)
     assert np.array_equal(whole[1], parts[1]) and len(looks) > 20
     assert all(map(np.array_equal, whole[0].cells, parts[0].cells))
 
@@ -280,7 +286,7 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
     e = treeopt.from_model(made)
     cells = e.compiled.cells
     (j, *_) = np.flatnonzero(cells.has_sets)
-    found = grid.Grid(e, decide.read_space(e, X))
+    found = problem_for(e, bounds=X).places
     places = np.sort(found.cells[j])
     keys = np.stack([cells.keys_of(s)[places] for s in cells.slots_of(int(j))], axis=1)
     bits = np.unpackbits(np.ascontiguousarray(keys).view(np.uint8), axis=1)
@@ -289,11 +295,11 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
         apart = [(bits[k] != bits[order[-1]]).sum() for k in rest]
         order.append(rest.pop(int(np.argmin(apart))))
     assert found.cells[j].tolist() == places[order].tolist()
-    monkeypatch.setattr(grid, "SLOTS_AT_ONCE", 1)
-    assert np.array_equal(found._neighbours(int(j), places), places[order])
+    monkeypatch.setattr(places_module, "SLOTS_AT_ONCE", 1)
+    assert np.array_equal(found._side_by_side(int(j), places), places[order])
     found._limits = Limits(1e-9)
     with found._limits:
-        assert np.array_equal(found._neighbours(int(j), places), places)
+        assert np.array_equal(found._side_by_side(int(j), places), places)
 
 
 # Memory.
@@ -303,7 +309,7 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
 @pytest.mark.parametrize(
     ("where", "what", "n"),
     [
-        (solver, "restrict", 1),
+        (boxes, "restrict", 1),
         (solver, "Certificate", 1),
         (LocalSearch, "__init__", 1),
         (LocalSearch, "descend_from", 1),
@@ -347,13 +353,14 @@ def test_memory_runs_out_in_stepdirect(monkeypatch):
 # Ctrl-C.
 
 PHASES = [
-    (decide, "read_space"),
-    (grid.Grid, "_places"),
-    (solver, "compile_once"),
-    (decide, "_starts"),
-    (reduction, "reduced"),
+    (decide, "read_choices"),
+    (Choices, "fix"),
+    (Places, "_admissible"),
+    (solving, "compile_once"),
+    (solving, "find_starts"),
+    (solving, "reduce_places"),
     (solver, "list_leaves"),
-    (solver, "restrict"),
+    (boxes, "restrict"),
     (solver, "Certificate"),
     (LocalSearch, "descend_from"),
     (TreeSearch, "advance"),
@@ -365,7 +372,7 @@ PHASES = [
 @pytest.mark.parametrize("long", [False, True])
 def test_ctrl_c_in_any_phase(sense, where, what, long, monkeypatch):
     if long:
-        monkeypatch.setattr(solver, "LONG_STEPS", -1)
+        monkeypatch.setattr(solving, "LONG_STEPS", -1)
     monkeypatch.setattr(where, what, at_call(1, press, getattr(where, what)))
     e, X = hardest()
     res = SENSES[sense](e, X, rng=0)
@@ -391,7 +398,7 @@ def test_ctrl_c_twice_in_any_phase(where, what, monkeypatch):
 def test_ctrl_c_while_the_result_is_put_together(monkeypatch):
     """It is complete by then."""
     e, X, best = hard("min")
-    monkeypatch.setattr(grid.Grid, "region", at_call(1, press, grid.Grid.region))
+    monkeypatch.setattr(Places, "region", at_call(1, press, Places.region))
     res = treeopt.minimize(e, X, rng=0)
     assert res.status is Status.OPTIMAL and res.fun == best
 
@@ -408,8 +415,8 @@ def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
     def too_much() -> None:
         raise AssertionError
 
-    monkeypatch.setattr(solver, step, press)
-    monkeypatch.setattr(solver, "_compile_proof", too_much)
+    monkeypatch.setattr(compiling, step, press)
+    monkeypatch.setattr(compiling, "_compile_proof", too_much)
     e, X = hardest()
     res = treeopt.minimize(e, X, rng=0)
     check(res)
@@ -418,14 +425,16 @@ def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
 
 def test_ctrl_c_during_compilation_of_the_dual(monkeypatch):
     monkeypatch.setattr(solver, "DUAL_AFTER", -1)
-    monkeypatch.setattr(solver, "_compile_parts", press)
+    monkeypatch.setattr(compiling, "_compile_parts", press)
     e, X = hardest()
     res = treeopt.minimize(e, X, rng=0)
     check(res)
     assert res.status is Status.STOPPED and len(res.history)
 
 
-@pytest.mark.parametrize(("where", "what"), [(decide, "read_space"), (grid.Grid, "_places")])
+@pytest.mark.parametrize(
+    ("where", "what"), [(decide, "read_choices"), (Choices, "fix"), (Places, "_admissible")]
+)
 def test_ctrl_c_before_stepdirect(where, what, monkeypatch):
     monkeypatch.setattr(where, what, at_call(1, press, getattr(where, what)))
     e, X = hardest()
@@ -442,7 +451,7 @@ def test_ctrl_c_before_stepdirect(where, what, monkeypatch):
 def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
     """Its arrays are large: they do not wait for the garbage collector."""
     if long:
-        monkeypatch.setattr(solver, "LONG_STEPS", -1)
+        monkeypatch.setattr(solving, "LONG_STEPS", -1)
         monkeypatch.setattr(limits, "LOOK_EVERY", 1e-4)
     made = []
     init = solver.Solver.__init__

@@ -32,8 +32,8 @@ from tests.support.decisions import (
 from tests.support.models import NAMES, Case
 from tests.support.searches import KINDS, model
 from treeopt import Status
-from treeopt.model.frames import spelled_inside
 from treeopt.model.link import Link
+from treeopt.result.words import spelled_inside
 
 METHODS = ("auto", "exact", "local", "stepdirect")
 each_method = pytest.mark.parametrize("method", METHODS)

@@ -26,6 +26,11 @@ from treeopt import Decision, Difference, Ensemble, Status
 from treeopt.model.categories import Categories
 from treeopt.model.cells import ZERO_LIMIT
 from treeopt.model.link import IDENTITY
+from treeopt.problem import problem as problems
+from treeopt.problem.choices import read_choices
+from treeopt.problem.grid import Grid
+from treeopt.problem.objective import objective_of
+from treeopt.run.limits import Limits
 
 SENSES = {"min": treeopt.minimize, "max": treeopt.maximize}
 
@@ -236,6 +241,16 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
         values[column] = np.array([value])
     options = {"bounds": bounds, "fixed": fixed, "integer": integer, "categories": lists}
     return Problem(e, options, values)
+
+
+def problem_for(
+    e: Ensemble | Difference, bounds: Any, fixed: Any = None, sense: float = 1.0, **choices: Any
+) -> problems.Problem:
+    """Return the question that methods get."""
+    objective = objective_of(e)
+    read = read_choices(e, bounds, **choices)
+    whole = problems.Problem(objective, read, Grid(objective.terms))
+    return whole.asked(sense, fixed, Limits(None))
 
 
 def better(a: float, b: float, sense: str) -> bool:

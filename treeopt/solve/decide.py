@@ -182,6 +182,7 @@ class Problem(core.Problem):
     [4.0, 3.0]
     """
 
+    @quiet
     def __init__(
         self,
         objective: Any,

@@ -49,7 +49,7 @@ def read_options(
     n_jobs: int = 1,
 ) -> tuple[Method, Run]:
     """Return the method, and the run that watches it."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
     chosen = METHODS[method]
     wanted_gap = as_float(gap)

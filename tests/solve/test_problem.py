@@ -1,0 +1,130 @@
+"""`Problem`: converted and compiled once, asked many times; and the signature that all share."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+
+import treeopt
+from tests.support.decisions import check, problem_for
+from treeopt import InputError, Status
+from treeopt.model.compiled import Compiled
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.random((200, 4)), columns=list("abcd"))
+Y = (X["a"] - 0.3) ** 2 + X["b"] * X["c"] - X["d"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return RandomForestRegressor(n_estimators=15, max_depth=5, random_state=0).fit(X, Y)
+
+
+def same(one: treeopt.Decision, other: treeopt.Decision) -> bool:
+    keys = ("fun", "bound", "status", "nodes", "nfev", "message")
+    assert all(getattr(one, key) == getattr(other, key) for key in keys)
+    return one.frame.equals(other.frame) and np.array_equal(one.region[:2], other.region[:2])
+
+
+@pytest.mark.parametrize("verb", ["minimize", "maximize"])
+def test_it_answers_as_the_functions_do(model, verb):
+    problem = treeopt.Problem(model, X)
+    for fixed in (None, {"a": 0.2}, {"a": 0.9, "d": 0.5}, X.iloc[3]):
+        one = getattr(problem, verb)(fixed=fixed, rng=0)
+        assert same(one, getattr(treeopt, verb)(model, X, fixed=fixed, rng=0))
+        assert model.predict(one.frame)[0] == one.fun
+
+
+def test_fixed_values_of_a_question_add_to_those_of_the_problem(model):
+    problem = treeopt.Problem(model, X, fixed={"a": 0.2, "b": 0.4})
+    assert same(
+        problem.minimize(rng=0), treeopt.minimize(model, X, fixed={"a": 0.2, "b": 0.4}, rng=0)
+    )
+    both = {"a": 0.2, "b": 0.8, "c": 0.1}
+    asked = problem.minimize(fixed={"b": 0.8, "c": 0.1}, rng=0)
+    assert same(asked, treeopt.minimize(model, X, fixed=both, rng=0))
+
+
+def test_bounds_may_leave_out_what_every_question_fixes(model):
+    problem = treeopt.Problem(model, {"a": (0, 1), "b": (0, 1)})
+    asked = problem.maximize(fixed={"c": 0.5, "d": 0.1}, rng=0)
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    assert same(asked, treeopt.maximize(model, bounds, fixed={"c": 0.5, "d": 0.1}, rng=0))
+    with pytest.raises(InputError, match="no pair for feature 'd'"):
+        problem.maximize(fixed={"c": 0.5})
+
+
+def test_the_model_is_converted_once(model, monkeypatch):
+    calls = []
+    prepare = Compiled.prepare
+    monkeypatch.setattr(Compiled, "prepare", lambda self: (calls.append(1), prepare(self))[1])
+    problem = treeopt.Problem(model, X)
+    for value in (0.1, 0.5, 0.9):
+        problem.maximize(fixed={"a": value})
+        problem.minimize(fixed={"a": value}, method="local", max_evals=5)
+    assert len(calls) == 1
+
+
+def test_it_does_not_change(model):
+    problem = treeopt.Problem(model, X)
+    with pytest.raises(FrozenInstanceError):
+        problem.objective = None
+    first = problem.minimize(rng=0)
+    problem.maximize(fixed={"a": 0.1}, rng=3)
+    assert same(first, problem.minimize(rng=0))
+
+
+def test_a_pair_of_classes_is_two_terms():
+    labels = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+    made = GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, labels)
+    problem = treeopt.Problem(made, X, output="raw", class_index=(2, 0))
+    assert [term.weight for term in problem.objective.terms] == [1.0, -1.0]
+    margin = made.decision_function(X)
+    for verb, sense in (("minimize", "min"), ("maximize", "max")):
+        res = getattr(problem, verb)(rng=0)
+        check(res, sense)
+        own = made.decision_function(res.frame)[0]
+        assert res.status is Status.OPTIMAL and res.fun == own[2] - own[0]
+        rows = margin[:, 2] - margin[:, 0]
+        assert res.bound <= rows.min() if sense == "min" else res.bound >= rows.max()
+
+
+def test_it_evaluates_points_as_a_user_does(model):
+    problem = treeopt.Problem(model, X)
+    assert np.array_equal(problem.evaluate(X), model.predict(X))
+    converted = problem_for(treeopt.from_model(model), X)
+    assert np.array_equal(converted.evaluate(X), model.predict(X))
+
+
+# The signature.
+
+
+def test_minimize_and_maximize_share_one_signature():
+    assert inspect.signature(treeopt.minimize) == inspect.signature(treeopt.maximize)
+    methods = treeopt.Problem.minimize, treeopt.Problem.maximize
+    assert inspect.signature(methods[0]) == inspect.signature(methods[1])
+    names = list(inspect.signature(treeopt.minimize).parameters)
+    assert names[:2] == ["objective", "bounds"] and "options" not in names
+    shared = {*inspect.signature(methods[0]).parameters} - {"problem"}
+    assert shared < {*names}
+
+
+@pytest.mark.parametrize("verb", [treeopt.minimize, treeopt.Problem.minimize])
+def test_every_parameter_is_documented(verb):
+    for name in [*inspect.signature(verb).parameters][1:]:
+        assert name in verb.__doc__
+
+
+@pytest.mark.parametrize("verb", ["minimize", "maximize"])
+def test_unknown_arguments_are_named(model, verb):
+    with pytest.raises(TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'metod'"):
+        getattr(treeopt, verb)(model, X, metod="auto")
+    with pytest.raises(TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'bounds'"):
+        getattr(treeopt.Problem(model, X), verb)(bounds=X)
+    with pytest.raises(TypeError, match=rf"{verb}\(\) missing a required argument: 'bounds'"):
+        getattr(treeopt, verb)(model)
