@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treeopt.kernels.jit import is_set, kernel
-from treeopt.problem.leaves import copy
+from treeopt.kernels.list_boxes import copy_row
 
 if TYPE_CHECKING:
     from treeopt.problem.leaves import Leaves
@@ -140,7 +140,7 @@ def look(leaves: Any, walk: Any, best: Any) -> Any:
     walk.counter[PASSES] += 1
     if total < walk.least[0]:
         walk.least[0] = total
-        copy(walk.at, walk.seen)
+        copy_row(walk.at, walk.seen)
     return total, least
 
 

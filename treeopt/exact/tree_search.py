@@ -28,7 +28,8 @@ from treeopt.exact.branching import (
 )
 from treeopt.exact.lists import gather, narrow
 from treeopt.kernels.jit import is_set, kernel
-from treeopt.problem.leaves import Leaves, copy
+from treeopt.kernels.list_boxes import copy_row
+from treeopt.problem.leaves import Leaves
 
 if TYPE_CHECKING:
     from treeopt.types import Array
@@ -165,7 +166,7 @@ def push(
     """Put a node onto the heap."""
     count[UNUSED] -= 1
     node = unused[count[UNUSED]]
-    copy(box, pool[node])
+    copy_row(box, pool[node])
     i = count[HEAP]
     count[HEAP] += 1
     while i > 0 and heap_bound[(i - 1) >> 1] > bound:
@@ -180,7 +181,7 @@ def push(
 def pop(count: Any, heap_bound: Any, heap_node: Any, pool: Any, unused: Any, box: Any) -> Any:
     """Take the node with the least bound off the heap; write its box and return its bound."""
     least, node = heap_bound[0], heap_node[0]
-    copy(pool[node], box)
+    copy_row(pool[node], box)
     unused[count[UNUSED]] = node
     count[UNUSED] += 1
     count[HEAP] -= 1
@@ -208,7 +209,7 @@ def is_closed(count: Any, number: Any, tie_box: Any, tie_bound: Any, box: Any, b
         return False
     if bound < number[BEST] + number[MARGIN]:
         if count[TIES] < TIE_ROOM:
-            copy(box, tie_box[count[TIES]])
+            copy_row(box, tie_box[count[TIES]])
             tie_bound[count[TIES]] = bound
             count[TIES] += 1
         else:
@@ -229,7 +230,7 @@ def note_best(
     for i in range(count[TIES]):
         if tie_bound[i] < bound + number[MARGIN]:
             tie_bound[n] = tie_bound[i]
-            copy(tie_box[i], tie_box[n])
+            copy_row(tie_box[i], tie_box[n])
             n += 1
     count[TIES] = n
 
@@ -243,7 +244,7 @@ def take_child(
     pending[level] -= 1
     feature, cut, first = child[level, 0], child[level, 1], child[level, 2]
     side = first if pending[level] == 1 else 1 - first
-    copy(level_box[level], box)
+    copy_row(level_box[level], box)
     if side == 0:
         box[p + feature] = cut
     else:
@@ -324,7 +325,7 @@ def advance(leaves: Any, search: Any, work: Any) -> Any:
                 search.level_at[level + 1] = search.level_end[level]
                 level += 1
             box = search.level_box[level]
-            copy(child_box, box)
+            copy_row(child_box, box)
         search.pending[level] = 0
         at = search.level_at[level]
         bound = 0.0
