@@ -15,8 +15,7 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 import treeopt
 from tests.support.decisions import FUZZ, random_problem
 from tests.support.truth import ensembles, leaf_of
-from treeopt.exact import descent as local_search
-from treeopt.exact import dual, reduction, solver, tree_search
+from treeopt.exact import descent, dual, reduction, solver, tree_search
 from treeopt.exact.branching import (
     BRANCH,
     CUT,
@@ -161,22 +160,19 @@ def test_random_leaves_are_what_they_should_be():
 def test_one_pass_sees_all_lines(seed):
     leaves = random_leaves(seed)
     rng = np.random.default_rng(seed)
-    walk = local_search.new_walk(leaves)
-    best = np.zeros(3, np.int64)
+    walk = descent.new_walk(leaves)
     for _ in range(4):
         point = rng.integers(0, 5, 3).astype(np.int32)
-        local_search.go_to(leaves, walk, point)
-        best[:] = -1
-        total, least = local_search.look(leaves, walk, best)
+        descent.go_to(leaves, walk, point)
+        total, least, k, first, last = descent.scan_lines(leaves, walk)
         assert total == pytest.approx(value_at(leaves, point), abs=1e-12)
         lines = np.empty((3, 5))
-        for k, c in itertools.product(range(3), range(5)):
+        for axis, c in itertools.product(range(3), range(5)):
             moved = point.copy()
-            moved[k] = c
-            lines[k, c] = value_at(leaves, moved) - total
+            moved[axis] = c
+            lines[axis, c] = value_at(leaves, moved) - total
         assert least == pytest.approx(min(lines.min(), 0.0), abs=1e-12)
         if least < -1e-9:
-            k, first, last = best
             assert np.allclose(lines[k, first : last + 1], least, atol=1e-12)
         assert not walk.change.any()
 

@@ -168,7 +168,7 @@ def test_a_descent_that_was_stopped_keeps_the_best_point():
 
     def interrupted(function, *arguments):
         value = function(*arguments)
-        search.walk.least[0] -= 1.0  # as if it had been better on the way
+        search.walk.state["lowest"][0] -= 1.0  # as if it had been better on the way
         leaves.stop[0] = 1
         return value
 
