@@ -16,23 +16,13 @@ import treeopt
 from tests.support.decisions import FUZZ, random_problem
 from tests.support.truth import ensembles, leaf_of
 from treeopt.exact import descent, dual, reduction, solver, tree_search
-from treeopt.exact.branching import (
-    BRANCH,
-    CUT,
-    EMPTY,
-    FEATURE,
-    LEFT,
-    NARROW,
-    NARROWED,
-    RIGHT,
-    SOLVED,
-    examine,
-)
+from treeopt.exact.branching import BRANCH, EMPTY, NARROW, SOLVED, examine, new_cut_room
 from treeopt.exact.certificate import Certificate, model_rounding, partial_sums, search_rounding
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual import Part
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.lists import gather, narrow
+from treeopt.exact.lists import Lists, gather, narrow
+from treeopt.exact.settings import ExactSettings
 from treeopt.exact.solver import Threads, list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.grid import Grid
@@ -211,18 +201,15 @@ def test_a_local_search_makes_no_more_passes_than_it_may():
 class Node:
     """The lists of a node whose box is given, as a plunge has them."""
 
-    def __init__(
-        self, leaves: Leaves, box: np.ndarray, threshold: float = np.inf, room: int = 5000
-    ):
+    def __init__(self, leaves: Leaves, box: np.ndarray, cutoff: float = np.inf, room: int = 5000):
         self.leaves, self.box = leaves, box
         self.value, self.boxes = np.empty(room), np.empty((room, box.size), np.int32)
         self.arena = np.zeros(4 * room, np.int32)
+        self.table = Lists(self.value, self.boxes, self.arena)
         first = np.empty(leaves.start.size, np.int64)
         self.constant = leaves.constant
-        table = self.value, self.boxes
-        self.n, self.end = gather(leaves, box, threshold, *table, self.arena, first)
+        self.n, self.end = gather(leaves, box, cutoff, self.table, first)
         self.at = 0
-        self.rows = self.end - self.n - 1
 
     def lists(self) -> list[list[int]]:
         at = self.arena[self.at : self.at + self.n + 1]
@@ -251,13 +238,13 @@ class Node:
         return min((self.bound(x, x) for x in points), default=np.inf)
 
 
-def node_of(seed: int, threshold: float = np.inf, **shape) -> Node:
+def node_of(seed: int, cutoff: float = np.inf, **shape) -> Node:
     leaves = random_leaves(seed, **shape)
     rng = np.random.default_rng(seed)
     p, size = leaves.low.shape[0], int(leaves.place_start[1])
     ends = np.sort(rng.integers(0, size, (2, p)), axis=0)
     ends[:, rng.random(p) < 0.5] = [[0], [size - 1]]
-    return Node(leaves, ends.ravel().astype(np.int32), threshold)
+    return Node(leaves, ends.ravel().astype(np.int32), cutoff)
 
 
 @given(seeds)
@@ -280,32 +267,21 @@ def test_a_node_has_the_boxes_that_meet_it(seed):
 
 @given(seeds, st.floats(0.1, 3.0))
 @settings(FUZZ, max_examples=80)
-def test_filtering_loses_no_point_below_the_threshold(seed, slack):
+def test_filtering_loses_no_point_below_the_cutoff(seed, slack):
     node = node_of(seed)
     least, bound = node.least(), node.bound()
     kept = Node(node.leaves, node.box.copy(), bound + slack)
     if least < bound + slack - 1e-9:
         assert kept.least() == pytest.approx(least, abs=1e-12)
     box, changed = node.box.copy(), np.zeros(3, np.int64)
-    n, fold, rest, _, _ = narrow(
-        node.value,
-        node.boxes,
-        node.arena,
-        0,
-        node.n,
-        node.end,
-        box,
-        changed,
-        0,
-        slack,
-        node.leaves.stop,
-    )
+    rest = (node.end, box, changed, 0, slack, node.leaves.stop)
+    n, folded, left, _, _ = narrow(node.table, 0, node.n, *rest)
     if n < 0:
         assert least >= bound + slack - 1e-9
         return
-    node.at, node.n, node.constant, node.box = node.end, n, node.constant + fold, box
+    node.at, node.n, node.constant, node.box = node.end, n, node.constant + folded, box
     assert node.bound() == pytest.approx(bound, abs=1e-12) or node.bound() > bound
-    assert node.constant + rest == pytest.approx(
+    assert node.constant + left == pytest.approx(
         node.constant + sum(node.value[rows[0]] for rows in node.lists()), abs=1e-12
     )
     if least < bound + slack - 1e-9:
@@ -318,30 +294,21 @@ def test_the_bounds_of_both_sides_of_a_cut(seed, slack):
     node = node_of(seed)
     p = 3
     bound, least, before = node.bound(), node.least(), node.box.copy()
-    whole, real, changed = np.zeros(4, np.int64), np.zeros(2), np.zeros(p, np.int64)
-    loss = np.full((2, int(node.leaves.place_start[-1])), np.nan)
+    changed = np.zeros(p, np.int64)
+    place_start = node.leaves.place_start
+    room = new_cut_room(p, int(place_start[-1]))
+    for array in room:
+        array.fill(-1)
     finite = slack if np.isfinite(slack) else 50.0
-    outcome = examine(
-        node.value,
-        node.boxes,
-        node.arena,
-        0,
-        node.n,
-        node.box,
-        finite,
-        node.leaves.place_start,
-        loss,
-        changed,
-        whole,
-        real,
-        node.leaves.stop,
-    )
+    rest = (finite, 1e-6, place_start, room, changed, node.leaves.stop)
+    found = examine(node.table, 0, node.n, node.box, *rest)
+    outcome = found.outcome
     better = least < bound + finite - 1e-9
     if outcome == EMPTY:
         assert not better
         return
     if outcome == NARROW:
-        features = changed[: whole[NARROWED]]
+        features = changed[: found.n_changed]
         assert features.size and (node.box != before).any()
         if better:
             assert node.least() == pytest.approx(least, abs=1e-12)
@@ -352,14 +319,15 @@ def test_the_bounds_of_both_sides_of_a_cut(seed, slack):
         assert node.bound(point, point) == pytest.approx(bound, abs=1e-12)
         return
     assert outcome == BRANCH
-    k, cut = int(whole[FEATURE]), int(whole[CUT])
+    k, cut = found.feature, found.cut
     assert before[k] <= cut < before[p + k] and (node.box == before).all()
     left, right = before.copy(), before.copy()
     left[p + k], right[k] = cut, cut + 1
-    for side, box in ((LEFT, left), (RIGHT, right)):
+    gains = (found.left, found.right)
+    for gain, box in zip(gains, (left, right), strict=True):
         true = node.bound(box[:p], box[p:]) - bound
-        assert real[side] <= true + 1e-12
-        assert real[side] >= min(true, finite) - 1e-9 or not real.any()  # no cut gains at all
+        assert gain <= true + 1e-12
+        assert gain >= min(true, finite) - 1e-9 or not any(gains)  # no cut gains at all
 
 
 # The stronger bound.
@@ -522,13 +490,13 @@ def least_of(leaves: Leaves) -> float:
 
 
 both = pytest.mark.parametrize("kind", [TreeSearch, DualSearch])
-NOISE = 1e-12
+ERROR = 1e-12
 
 
-def prove(kind, leaves: Leaves, work: int, n_jobs: int, value: float, seed: int = 0) -> None:
+def prove(kind, leaves: Leaves, work: int, n_jobs: int, value: float, **tuning) -> None:
     """Stop again and again: the bound is true, and in the end it meets the best value."""
     least, noise = least_of(leaves), 1e-10
-    search = kind(leaves, NOISE, 8 * NOISE, n_jobs)
+    search = kind(leaves, ERROR, 8 * ERROR, n_jobs, settings=ExactSettings(**tuning))
     best = np.zeros(leaves.low.shape[0], np.int32)
     bounds = []
     with Threads(n_jobs) as threads:
@@ -548,52 +516,46 @@ def prove(kind, leaves: Leaves, work: int, n_jobs: int, value: float, seed: int 
 
 
 @both
-def test_searches_stop_anywhere_with_a_true_bound(kind, monkeypatch):
-    """Without a word from outside they find the least value and prove it."""
-
-    @given(seeds, st.integers(1, 4000), st.integers(1, 20), st.booleans(), st.sampled_from([1, 3]))
-    @settings(FUZZ, max_examples=60)
-    def run(seed, work, plunge, is_given, n_jobs):
-        monkeypatch.setattr(tree_search, "PLUNGE_NODES", plunge)
-        leaves = random_leaves(seed, n_trees=8, most=14)
-        prove(kind, leaves, work, n_jobs, least_of(leaves) if is_given else np.inf)
-
-    run()
+@given(seeds, st.integers(1, 4000), st.integers(1, 20), st.booleans(), st.sampled_from([1, 3]))
+@settings(FUZZ, max_examples=60)
+def test_searches_stop_anywhere_with_a_true_bound(kind, seed, work, plunge, is_given, n_jobs):
+    """Without a point from outside they find the lowest value and prove it."""
+    leaves = random_leaves(seed, n_trees=8, most=14)
+    value = least_of(leaves) if is_given else np.inf
+    prove(kind, leaves, work, n_jobs, value, plunge_nodes=plunge)
 
 
 @both
-def test_searches_that_run_out_of_memory_go_deep(kind, monkeypatch):
-    monkeypatch.setattr(tree_search, "OPEN_BYTES", 0)
-    monkeypatch.setattr("treeopt.exact.dual_search.OPEN_BYTES", 0)
+def test_searches_that_run_out_of_memory_go_deep(kind):
     for seed in range(3):
         leaves = random_leaves(seed, p=4, n_trees=12, most=20, size=6)
-        prove(kind, leaves, 500, 1, np.inf)
+        prove(kind, leaves, 500, 1, np.inf, tree_bytes=0, dual_bytes=0)
 
 
 @pytest.mark.parametrize("bytes_allowed", [2**20, 0])
 def test_a_pool_without_room_grows(monkeypatch, bytes_allowed):
     """The first nodes fill it, or there is no room for lists: nothing is lost, and it ends."""
-    monkeypatch.setattr(tree_search, "PLUNGE_NODES", 1)
-    monkeypatch.setattr(tree_search, "OPEN_BYTES", bytes_allowed)
+    tuning = {"plunge_nodes": 1, "tree_bytes": bytes_allowed}
     small = tree_search.new_search
 
     def new_search(leaves, *arguments):
-        search = small(leaves, *arguments, room=2 * tree_search.LEVELS + 3)
-        lists = leaves.value.size + leaves.start.size + 2
-        return search._replace(arena=np.empty(2 * lists, np.int32))
+        search = small(leaves, *arguments, room=2 * ExactSettings().max_levels + 3)
+        size = leaves.value.size + leaves.start.size + 2
+        lists = search.lists._replace(arena=np.empty(2 * size, np.int32))
+        return search._replace(lists=lists)
 
     monkeypatch.setattr(tree_search, "new_search", new_search)
     full = []
     grow = tree_search.grown
 
-    def grown(search, more, is_over):
+    def grown(search, more, *rest):
         full.append(more)
-        return grow(search, more, is_over)
+        return grow(search, more, *rest)
 
     monkeypatch.setattr(tree_search, "grown", grown)
     for seed in range(3):
         leaves = random_leaves(seed, p=4, n_trees=14, most=25, size=6)
-        prove(TreeSearch, leaves, 3000, 1, np.inf)
+        prove(TreeSearch, leaves, 3000, 1, np.inf, **tuning)
     assert full
 
 

@@ -42,6 +42,7 @@ from tests.support.rows import MAX32
 from tests.support.truth import ensembles
 from treeopt import Status
 from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.settings import ExactSettings
 from treeopt.model.categories import truncated
 
 seeds = st.integers(0, 2**32 - 1)
@@ -51,7 +52,7 @@ PACES = {
     "in small steps": {
         "solver.FIRST_WORK": 1,
         "solver.MOST_WORK": 400,
-        "tree_search.PLUNGE_NODES": 3,
+        "solver.SETTINGS": ExactSettings(plunge_nodes=3),
     },
     "by prices alone": {"solver.TreeSearch": DualSearch, "solver.DUAL_AFTER": 2**62},
     "with fewer cells": {"reduction.MAX_BOXES_PER_LEAF": -1},

@@ -1,77 +1,187 @@
-"""What each cut of a node's box would bring: bounds of both sides of all cuts in one pass.
+"""What each cut of a node's box would gain: bounds of both sides of all cuts in one pass.
 
 Without a cut a tree's best box is the first of its list. A cut along a feature that leaves the
-first box on one side forces the tree on the other side to the first box that reaches over there.
+first box on one side forces the tree, on the other side, to the first box that reaches over there.
 Walking down the list, each box that reaches further than all before it adds its loss to a range of
-cuts; difference arrays collect these ranges from all trees.
+cuts; difference arrays collect these ranges from all trees. Their sums are the gains of the left
+and right side of every cut. If a side gains as much as the slack, no point of interest lies there
+and the box gets narrower. Otherwise the cut with the largest product of both gains is chosen.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.kernels.jit import inlined, is_set, kernel
 
-# The places of what `examine` reports as whole numbers and as numbers.
-FEATURE, CUT, NARROWED, WORK = range(4)
-LEFT, RIGHT = range(2)
+if TYPE_CHECKING:
+    from treeopt.exact.lists import Lists
+    from treeopt.types import FloatArray, Int32Array, IntArray
 
 SOLVED, BRANCH, NARROW, EMPTY = range(4)
+"""Outcomes of `examine`: the box is solved, is to be cut, became narrower, holds no point."""
 
-LEAST_GAIN = 1e-6
-"""A side that gains nothing counts as gaining this part of the slack."""
+
+class Examined(NamedTuple):
+    """What `examine` found.
+
+    Attributes
+    ----------
+    outcome : int
+        SOLVED, BRANCH, NARROW or EMPTY.
+    feature, cut : int
+        The best cut: its feature and the last place on the left.
+    left, right : float
+        How much the bounds of both sides are above that of the node.
+    n_changed : int
+        Number of features along which the box became narrower.
+    work : int
+        Number of boxes and cuts visited.
+    """
+
+    outcome: int
+    feature: int
+    cut: int
+    left: float
+    right: float
+    n_changed: int
+    work: int
+
+
+class CutRoom(NamedTuple):
+    """Room for `examine`; what is in it on entry does not matter.
+
+    Attributes
+    ----------
+    loss : float64 array
+        Differences of the gains of the left and of the right side, per place.
+    touched, sum_of_losses : arrays
+        Number and sum of the losses that were added, per feature.
+    low, high : int32 arrays
+        What is left of the box.
+    common_low, common_high : int32 arrays
+        What the best boxes of all trees have in common.
+    active, reach_low, reach_high : int64 arrays
+        Features along which the boxes of a tree so far do not reach through the node's box, and
+        how far they reach.
+    """
+
+    loss: FloatArray
+    touched: IntArray
+    sum_of_losses: FloatArray
+    low: Int32Array
+    high: Int32Array
+    common_low: Int32Array
+    common_high: Int32Array
+    active: IntArray
+    reach_low: IntArray
+    reach_high: IntArray
+
+
+def new_cut_room(p: int, n_places: int) -> CutRoom:
+    """Return room for a grid of ``p`` features."""
+    low, high, common_low, common_high = (np.empty(p, np.int32) for _ in range(4))
+    active, reach_low, reach_high = (np.empty(p, np.int64) for _ in range(3))
+    return CutRoom(
+        loss=np.empty((2, n_places)),
+        touched=np.empty(p, np.int64),
+        sum_of_losses=np.empty(p),
+        low=low,
+        high=high,
+        common_low=common_low,
+        common_high=common_high,
+        active=active,
+        reach_low=reach_low,
+        reach_high=reach_high,
+    )
 
 
 @kernel
 def examine(
-    table_value: Any,
-    table_box: Any,
-    arena: Any,
-    at: Any,
-    n_trees: Any,
-    box: Any,
-    slack: Any,
-    place_start: Any,
-    loss: Any,
-    changed: Any,
-    whole: Any,
-    real: Any,
-    halt: Any,
-) -> Any:
-    """Look at all cuts of a node.
+    lists: Lists,
+    at: int,
+    n_trees: int,
+    box: Int32Array,
+    slack: float,
+    min_gain: float,
+    place_start: IntArray,
+    room: CutRoom,
+    changed: IntArray,
+    stop: IntArray,
+) -> Examined:
+    """Examine all cuts of a node.
 
-    ``slack`` is how much worse than the node's bound a point may be. Narrows ``box`` where one side
-    of a cut holds no such point, and says along which features in ``changed``. Otherwise finds the
-    best cut; or that no cut is needed, because the best boxes of all trees have a point in common.
+    Points that are worse than the node's bound by ``slack`` or more are of no interest. Narrows
+    ``box`` where one side of a cut holds only such points, and writes the features into
+    ``changed``. Otherwise finds the best cut; or that no cut is needed, because the best boxes of
+    all trees have a point in common: then ``box`` becomes what they have in common.
 
-    ``loss`` has two rows of one number per place; what is in there on entry does not matter.
-    ``halt`` is the flag that ends it. Returns SOLVED (``box`` is what they have in common), BRANCH,
-    NARROW, or EMPTY if no such point is left.
+    A gain counts as at least ``min_gain`` times the slack. ``stop`` is the flag that ends it.
     """
+    start_from(box, room)
+    work = add_losses(lists, at, n_trees, box, slack, place_start, room, stop)
+    if is_set(stop):
+        return Examined(EMPTY, -1, -1, 0.0, 0.0, 0, work)
+    least = min_gain * slack
+    score, feature, cut, left, right, scanned = best_cut(box, slack, least, place_start, room)
+    work += scanned
+    n = take_over(box, room, changed)
+    if n != 0:
+        outcome = NARROW if n > 0 else EMPTY
+        return Examined(outcome, feature, cut, left, right, n, work)
+    apart = feature_apart(room)
+    if apart < 0:
+        for k in range(room.low.size):
+            box[k], box[room.low.size + k] = room.common_low[k], room.common_high[k]
+        return Examined(SOLVED, feature, cut, left, right, 0, work)
+    if score <= least * least:
+        # No cut gains anything: separate the best boxes of two trees.
+        feature, cut, left, right = apart, room.common_high[apart], 0.0, 0.0
+    return Examined(BRANCH, feature, cut, left, right, 0, work)
+
+
+@inlined
+def start_from(box: Int32Array, room: CutRoom) -> None:
+    """Prepare the room for a node's box."""
     p = box.size // 2
-    touched = np.zeros(p, np.int64)
-    sum_of_losses = np.zeros(p)
-    new_low = np.empty(p, np.int32)
-    new_high = np.empty(p, np.int32)
-    common_low = np.empty(p, np.int32)
-    common_high = np.empty(p, np.int32)
     for k in range(p):
-        new_low[k] = common_low[k] = box[k]
-        new_high[k] = common_high[k] = box[p + k]
-    active = np.empty(p, np.int64)
-    reach_low = np.empty(p, np.int64)
-    reach_high = np.empty(p, np.int64)
-    work = 0
+        room.touched[k] = 0
+        room.sum_of_losses[k] = 0.0
+        room.low[k] = room.common_low[k] = box[k]
+        room.high[k] = room.common_high[k] = box[p + k]
+
+
+@inlined
+def add_losses(
+    lists: Lists,
+    at: int,
+    n_trees: int,
+    box: Int32Array,
+    slack: float,
+    place_start: IntArray,
+    room: CutRoom,
+    stop: IntArray,
+) -> int:
+    """Add the losses of all trees to the cuts; return the work.
+
+    Each list is walked down until its boxes reach through the node's box along all features, or are
+    of no interest. Where they never do, the node's box becomes as narrow as they reach.
+    """
+    value, row_box, arena = lists.value, lists.box, lists.arena
+    active, reach_low, reach_high = room.active, room.reach_low, room.reach_high
+    p, work = box.size // 2, 0
+    loss, touched, sum_of_losses = room.loss, room.touched, room.sum_of_losses
+    new_low, new_high = room.low, room.high
+    common_low, common_high = room.common_low, room.common_high
     for t in range(n_trees):
-        s = arena[at + t]
-        stop = arena[at + t + 1]
+        s, end = arena[at + t], arena[at + t + 1]
         row = arena[s]
-        best = table_value[row]
+        best = value[row]
         n_active = 0
         for k in range(p):
-            low, high = table_box[row, k], table_box[row, p + k]
+            low, high = row_box[row, k], row_box[row, p + k]
             if low > box[k] or high < box[p + k]:
                 common_low[k] = max(common_low[k], low)
                 common_high[k] = min(common_high[k], high)
@@ -80,35 +190,29 @@ def examine(
                 reach_high[n_active] = min(high, box[p + k])
                 n_active += 1
         s += 1
-        while n_active > 0 and s < stop:
+        while n_active > 0 and s < end:
             row = arena[s]
             s += 1
-            lost = table_value[row] - best
-            if lost >= slack:
+            lost = value[row] - best
+            if lost >= slack or is_set(stop):
                 break
-            if is_set(halt):
-                return EMPTY
             a = 0
             work += n_active
             while a < n_active:
                 k = active[a]
-                low = max(table_box[row, k], box[k])
-                high = min(table_box[row, p + k], box[p + k])
+                low = max(row_box[row, k], box[k])
+                high = min(row_box[row, p + k], box[p + k])
                 if low < reach_low[a] or high > reach_high[a]:
                     origin = place_start[k]
                     if touched[k] == 0:
-                        for c in range(origin + box[k], origin + box[p + k] + 1):
-                            loss[0, c] = 0.0
-                            loss[1, c] = 0.0
+                        clear_losses(loss, origin + box[k], origin + box[p + k])
                     touched[k] += 1
                     sum_of_losses[k] += lost
                     if low < reach_low[a]:
-                        loss[0, origin + low] += lost
-                        loss[0, origin + reach_low[a]] -= lost
+                        lose_between(loss, 0, origin + low, origin + reach_low[a], lost)
                         reach_low[a] = low
                     if high > reach_high[a]:
-                        loss[1, origin + reach_high[a]] += lost
-                        loss[1, origin + high] -= lost
+                        lose_between(loss, 1, origin + reach_high[a], origin + high, lost)
                         reach_high[a] = high
                     if reach_low[a] == box[k] and reach_high[a] == box[p + k]:
                         n_active -= 1
@@ -117,57 +221,84 @@ def examine(
                         reach_high[a] = reach_high[n_active]
                         continue
                 a += 1
-        # Nothing that matters reaches further.
         for a in range(n_active):
             k = active[a]
             new_low[k] = max(new_low[k], reach_low[a])
             new_high[k] = min(new_high[k], reach_high[a])
+    return work
 
-    least = LEAST_GAIN * slack
-    best_score = -1.0
+
+@kernel
+def clear_losses(loss: FloatArray, first: int, last: int) -> None:
+    """Set the losses of a range of places to zero."""
+    for c in range(first, last + 1):
+        loss[0, c] = 0.0
+        loss[1, c] = 0.0
+
+
+@inlined
+def lose_between(loss: FloatArray, side: int, begin: int, end: int, lost: float) -> None:
+    """Add a loss on one side to the cuts after the places from ``begin`` to before ``end``."""
+    loss[side, begin] += lost
+    loss[side, end] -= lost
+
+
+@inlined
+def best_cut(
+    box: Int32Array, slack: float, least: float, place_start: IntArray, room: CutRoom
+) -> tuple[float, int, int, float, float, int]:
+    """Sum up the losses; narrow what is left of the box, and find the best cut.
+
+    Returns its score, feature, last place on the left, the gains of both sides, and the work. A
+    gain counts as at least ``least``.
+    """
+    p = box.size // 2
+    best_score, feature, cut, left_gain, right_gain = -1.0, -1, -1, 0.0, 0.0
+    work = 0
     for k in range(p):
-        if touched[k] == 0:
+        if room.touched[k] == 0:
             continue
-        # What the sums over the difference arrays may be off by: each event is two additions.
-        off = 2.0**-52 * (2 * touched[k] + 2) * sum_of_losses[k]
+        # Rounding error of the sums over the difference arrays: each event is two additions.
+        off = 2.0**-52 * (2 * room.touched[k] + 2) * room.sum_of_losses[k]
         safe = slack + off
         origin = place_start[k]
         left, right = 0.0, 0.0
         work += box[p + k] - box[k]
         for c in range(box[k], box[p + k]):
-            left += loss[0, origin + c]
-            right += loss[1, origin + c]
+            left += room.loss[0, origin + c]
+            right += room.loss[1, origin + c]
             if left >= safe:
-                new_low[k] = max(new_low[k], c + 1)
+                room.low[k] = max(room.low[k], c + 1)
             if right >= safe:
-                new_high[k] = min(new_high[k], c)
+                room.high[k] = min(room.high[k], c)
                 break
             score = max(left, least) * max(right, least)
             if score > best_score:
-                best_score = score
-                whole[FEATURE], whole[CUT] = k, c
-                real[LEFT], real[RIGHT] = left - off, right - off
-    whole[WORK] = work
+                best_score, feature, cut = score, k, c
+                left_gain, right_gain = left - off, right - off
+    return best_score, feature, cut, left_gain, right_gain, work
+
+
+@inlined
+def take_over(box: Int32Array, room: CutRoom, changed: IntArray) -> int:
+    """Narrow a node's box to what is left of it; return the number of features, -1 if empty."""
+    p = box.size // 2
     n = 0
     for k in range(p):
-        if new_low[k] > new_high[k]:
-            return EMPTY
-        if new_low[k] > box[k] or new_high[k] < box[p + k]:
-            box[k], box[p + k] = new_low[k], new_high[k]
+        if room.low[k] > room.high[k]:
+            return -1
+        if room.low[k] > box[k] or room.high[k] < box[p + k]:
+            box[k], box[p + k] = room.low[k], room.high[k]
             changed[n] = k
             n += 1
-    whole[NARROWED] = n
-    if n > 0:
-        return NARROW
+    return n
+
+
+@inlined
+def feature_apart(room: CutRoom) -> int:
+    """Return the last feature along which the best boxes have nothing in common, or -1."""
     apart = -1
-    for k in range(p):
-        if common_low[k] > common_high[k]:
+    for k in range(room.low.size):
+        if room.common_low[k] > room.common_high[k]:
             apart = k
-    if apart < 0:
-        for k in range(p):
-            box[k], box[p + k] = common_low[k], common_high[k]
-        return SOLVED
-    if best_score <= least * least:
-        whole[FEATURE], whole[CUT] = apart, common_high[apart]
-        real[LEFT], real[RIGHT] = 0.0, 0.0
-    return BRANCH
+    return apart

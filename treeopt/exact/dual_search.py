@@ -15,36 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from treeopt.exact.dual import LARGE, Part, ascend, choose_cut, shrink, whole_part
-from treeopt.exact.tree_search import TIE_ROOM
+from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
 
 if TYPE_CHECKING:
     from treeopt.exact.tree_search import Run
     from treeopt.problem.leaves import Leaves
     from treeopt.types import Array
-
-STEP_BITS = 46
-"""The step of all sums is so many bits below the largest."""
-
-SWEEPS = 3
-"""Sweeps over the features at each node."""
-
-ROOT_ROUNDS = 8
-"""So many times the first node has its sweeps before it is divided."""
-
-OPEN_BYTES = 2**31
-"""Memory for open nodes: beyond that, the search goes deep first."""
-
-LEFT_OUT = 20
-"""If one place in so many was found useless, the node is made smaller and looked at again."""
-
-LEAST_GAIN = 1e-3
-"""A side of a cut that gains nothing counts as gaining this part of what a tree has to gain."""
-
-SLICE = 500_000
-"""After so many boxes, segments and limits, compiled code returns for a look at the limits."""
-
-LIMIT_WORK = 50
-"""The work of looking at a limit in one sweep, in nanoseconds or so."""
 
 
 class Node(NamedTuple):
@@ -100,16 +76,18 @@ class DualSearch:
     def __init__(
         self,
         leaves: Leaves,
-        noise: float,
+        search_error: float,
         margin: float,
         n_jobs: int,
         is_over: Callable[[], bool] = lambda: False,
+        settings: ExactSettings = DEFAULT_SETTINGS,
     ) -> None:
+        self.settings = settings
         self.leaves, self.margin, self.n_jobs, self.is_over = leaves, margin, n_jobs, is_over
         first, last = leaves.value[leaves.start[:-1]], leaves.value[leaves.start[1:] - 1]
         largest = float(np.maximum(np.abs(first), np.abs(last)).sum())
-        self.step = 2.0 ** (np.ceil(np.log2(max(largest, 1e-290))) - STEP_BITS)
-        self.noise = noise + first.size * self.step
+        self.step = 2.0 ** (np.ceil(np.log2(max(largest, 1e-290))) - self.settings.step_bits)
+        self.search_error = search_error + first.size * self.step
         self.heap: list[tuple[float, int, Node]] = []
         self.deep: list[Node] = []
         self.bytes = 0
@@ -146,7 +124,7 @@ class DualSearch:
         found: list[Array] = []
         self.ties = [tie for tie in self.ties if tie[0] < value + self.margin]
         while self.spent < stop and self.is_open:
-            if self.nodes < ROOT_ROUNDS:
+            if self.nodes < self.settings.root_rounds:
                 chosen = [self._next()]
                 jobs = [(node, node.keep) for node in chosen]
             else:
@@ -178,7 +156,7 @@ class DualSearch:
     def _bounded(self, part: Part, keep: Array, settled: float, cut: float) -> Outcome | None:
         """Bound what some places leave of a part, and choose where to cut it."""
         work = 0
-        for sweeps in (SWEEPS, 1, 1):
+        for sweeps in (self.settings.sweeps, 1, 1):
             gained, part = shrink(part, keep)
             if self._is_stopped:
                 return None
@@ -193,17 +171,20 @@ class DualSearch:
             while at < end:
                 if self.is_over():
                     return None
-                bound, at = ascend(part, at, end, SLICE, cut - settled, self.step, keep)
+                bound, at = ascend(
+                    part, at, end, self.settings.slice_limits, cut - settled, self.step, keep
+                )
                 if self._is_stopped:
                     return None
             bound += settled
-            work += LIMIT_WORK * (sweeps + 2) * (part.box.size + part.value.size)
+            work += self.settings.limit_work * (sweeps + 2) * (part.box.size + part.value.size)
             if bound >= cut:
                 return Outcome(None, work)
-            if LEFT_OUT * np.count_nonzero(keep) > (LEFT_OUT - 1) * keep.size:
+            ratio = self.settings.shrink_ratio
+            if ratio * np.count_nonzero(keep) > (ratio - 1) * keep.size:
                 break
         to_gain = cut - bound if bound > -LARGE / 2 else 1.0
-        least_gain = LEAST_GAIN * to_gain / part.tree_start.size
+        least_gain = self.settings.dual_min_gain * to_gain / part.tree_start.size
         feature, at = choose_cut(part, least_gain, cut - settled, keep)
         if self._is_stopped:
             return None
@@ -217,7 +198,7 @@ class DualSearch:
 
     def _is_tie(self, bound: float, best: float) -> bool:
         """Tell whether nothing better can be there; note how close it is."""
-        if bound < best - self.noise:
+        if bound < best - self.search_error:
             return False
         if bound < best + self.margin:
             self.tie_bound = min(self.tie_bound, self.leaves.constant + bound)
@@ -236,7 +217,7 @@ class DualSearch:
                 part = node.part
                 first = part.place[part.place_start[:-1]] - self.leaves.place_start[:-1]
                 point = first.astype(np.int32)
-                if len(self.ties) < TIE_ROOM:
+                if len(self.ties) < self.settings.max_ties:
                     self.ties.append((self.leaves.constant + node.bound, np.append(point, point)))
                 else:
                     self.tie_bound = min(self.tie_bound, self.leaves.constant + node.bound)
@@ -251,7 +232,7 @@ class DualSearch:
     def _put(self, node: Node) -> None:
         """Keep an open node."""
         self.bytes += node.nbytes
-        if self.bytes > OPEN_BYTES:
+        if self.bytes > self.settings.dual_bytes:
             self.deep.append(node)
         else:
             heapq.heappush(self.heap, (node.bound, next(self.number), node))

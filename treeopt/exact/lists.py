@@ -1,31 +1,62 @@
 """Lists of boxes: one per tree, the boxes that a node of the search still meets, best first.
 
-A plunge works on a table of its own: the boxes that its first node meets, copied side by side.
-Each level of the plunge has a list of rows of the table for each tree, all in one arena of whole
-numbers: at `at`, the positions of the lists (one more than there are trees), then the lists.
-Trees with one box left are folded into a constant, and the node's box into that box.
+A plunge works on a table of its own: the boxes that its first node meets, copied side by side. Each
+level of the plunge has a list of rows of the table for each tree, all in one arena of integers.
+From position ``at`` on, a level has the start of each tree's list and the end of the last one, then
+the lists themselves. Trees with one box left are folded: their value goes into the node's constant,
+and the node's box is intersected with that box.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.kernels.jit import inlined, is_set, kernel
+
+if TYPE_CHECKING:
+    from treeopt.problem.leaves import Leaves
+    from treeopt.types import BoolArray, FloatArray, Int32Array, IntArray
+
+
+class Lists(NamedTuple):
+    """The table of a plunge and the arena with the lists of its rows."""
+
+    value: FloatArray  # of each row
+    box: Int32Array  # of each row: lows, then highs
+    arena: Int32Array
+
+
+class Narrowed(NamedTuple):
+    """What `narrow` made of a node's lists.
+
+    Attributes
+    ----------
+    n_trees : int
+        Number of trees that have lists; -1 if a tree has no box left.
+    folded : float
+        Sum of the values of the trees that were folded.
+    bound : float
+        Sum of the best values of the other trees.
+    end : int
+        End of the lists in the arena.
+    n_changed : int
+        Number of features along which the node's box became narrower.
+    """
+
+    n_trees: int
+    folded: float
+    bound: float
+    end: int
+    n_changed: int
 
 
 @kernel
 def gather(
-    leaves: Any,
-    box: Any,
-    threshold: Any,
-    table_value: Any,
-    table_box: Any,
-    arena: Any,
-    first: Any,
-) -> Any:
-    """Fill the table and its lists with the boxes that meet ``box`` and may lead below a threshold.
+    leaves: Leaves, box: Int32Array, cutoff: float, lists: Lists, first: IntArray
+) -> tuple[int, int]:
+    """Fill the table and its lists with the boxes that meet ``box`` and may lead below a cutoff.
 
     Returns the number of trees, or -1 if one of them has no box, and the end of the lists in the
     arena. ``first`` is room for one number per tree.
@@ -34,16 +65,15 @@ def gather(
     cut = np.empty(p, np.int64)
     n_cut = cut_features(leaves, box, cut)
     if not first_meets(leaves, box, cut, n_cut, first):
-        return np.int64(-1), np.int64(0)
+        return -1, 0
     bound = leaves.constant
     for t in range(n_trees):
         bound += leaves.value[first[t]]
-    slack = threshold - bound
-    n = np.int64(0)
-    end = np.int64(n_trees + 1)
-    rows = 0
+    slack = cutoff - bound
+    end = n_trees + 1
+    row = 0
     for t in range(n_trees):
-        begin = end
+        lists.arena[t] = end
         limit = leaves.value[first[t]] + slack
         for i in range(first[t], leaves.start[t + 1]):
             if leaves.value[i] >= limit and i > first[t]:
@@ -51,23 +81,21 @@ def gather(
             if i > first[t] and not meets(leaves, i, box, cut, n_cut):
                 continue
             if is_set(leaves.stop):
-                return np.int64(-1), np.int64(0)
-            table_value[rows] = leaves.value[i]
+                return -1, 0
+            lists.value[row] = leaves.value[i]
             for k in range(p):
-                table_box[rows, k] = leaves.low[k, i]
-                table_box[rows, p + k] = leaves.high[k, i]
-            arena[end] = rows
-            rows += 1
+                lists.box[row, k] = leaves.low[k, i]
+                lists.box[row, p + k] = leaves.high[k, i]
+            lists.arena[end] = row
+            row += 1
             end += 1
-        arena[n] = begin
-        n += 1
-    arena[n] = end
-    return n, end
+    lists.arena[n_trees] = end
+    return n_trees, end
 
 
 @kernel
-def cut_features(leaves: Any, box: Any, cut: Any) -> Any:
-    """Write along which features a node's box is narrower than the grid; return how many."""
+def cut_features(leaves: Leaves, box: Int32Array, cut: IntArray) -> int:
+    """Write the features along which a box is narrower than the grid; return their number."""
     p = box.size // 2
     n = 0
     for k in range(p):
@@ -79,8 +107,10 @@ def cut_features(leaves: Any, box: Any, cut: Any) -> Any:
 
 
 @kernel
-def first_meets(leaves: Any, box: Any, cut: Any, n_cut: Any, first: Any) -> Any:
-    """Write the best box of each tree that meets a node's box; return whether all have one."""
+def first_meets(
+    leaves: Leaves, box: Int32Array, cut: IntArray, n_cut: int, first: IntArray
+) -> bool:
+    """Write the best box of each tree that meets a node's box; tell whether all have one."""
     for t in range(leaves.start.size - 1):
         i = leaves.start[t]
         while i < leaves.start[t + 1] and not meets(leaves, i, box, cut, n_cut):
@@ -92,7 +122,7 @@ def first_meets(leaves: Any, box: Any, cut: Any, n_cut: Any, first: Any) -> Any:
 
 
 @kernel
-def meets(leaves: Any, i: Any, box: Any, cut: Any, n_cut: Any) -> Any:
+def meets(leaves: Leaves, i: int, box: Int32Array, cut: IntArray, n_cut: int) -> bool:
     """Tell whether box ``i`` meets a node's box, which is narrower than the grid along ``cut``."""
     p = box.size // 2
     for a in range(n_cut):
@@ -104,76 +134,84 @@ def meets(leaves: Any, i: Any, box: Any, cut: Any, n_cut: Any) -> Any:
 
 @kernel
 def narrow(
-    table_value: Any,
-    table_box: Any,
-    arena: Any,
-    source: Any,
-    n_trees: Any,
-    target: Any,
-    box: Any,
-    changed: Any,
-    n_changed: Any,
-    slack: Any,
-    halt: Any,
-) -> Any:
+    lists: Lists,
+    source: int,
+    n_trees: int,
+    target: int,
+    box: Int32Array,
+    changed: IntArray,
+    n_changed: int,
+    slack: float,
+    stop: IntArray,
+) -> Narrowed:
     """Keep the boxes that meet ``box`` and are less than ``slack`` worse than their tree's best.
 
-    Along all features but those in ``changed`` they meet it already. Folds trees with one box left,
-    which may narrow ``box`` further: then ``changed`` says where. The lists at ``source`` go to
-    ``target``, which may be the same place; where it is not, they begin after the positions.
-
-    Returns the number of trees (-1: one has no box left), what was folded, the bound without it,
-    the end of the lists, and the number of features changed. ``halt`` is the flag that ends it.
+    The boxes already meet it along all features but those in ``changed``. Folds trees with one box
+    left, which may narrow ``box`` further: then ``changed`` holds the features. The lists at
+    ``source`` are written to ``target``, which may be the same position; if not, they begin behind
+    the positions of the lists. ``stop`` is the flag that ends it.
     """
-    p = box.size // 2
-    end = target + n_trees + 1
-    fold = 0.0
-    bound = 0.0
-    n = np.int64(0)
-    narrowed = np.zeros(p, np.bool_)
+    value, row_box, arena = lists.value, lists.box, lists.arena
+    p, end = box.size // 2, target + n_trees + 1
+    folded, bound = 0.0, 0.0
+    n = 0
+    is_narrower = np.zeros(p, np.bool_)
     for t in range(n_trees):
         begin = end
         limit = np.inf
-        stop = arena[source + t + 1]
-        for s in range(arena[source + t], stop):
+        for s in range(arena[source + t], arena[source + t + 1]):
             row = arena[s]
-            value = table_value[row]
-            if value >= limit:
+            if value[row] >= limit:
                 break
             meet = True
             for a in range(n_changed):
                 k = changed[a]
-                if table_box[row, k] > box[p + k] or table_box[row, p + k] < box[k]:
+                if row_box[row, k] > box[p + k] or row_box[row, p + k] < box[k]:
                     meet = False
                     break
             if meet:
                 if end == begin:
-                    limit = value + slack
+                    limit = value[row] + slack
                 arena[end] = row
                 end += 1
-        if end == begin or is_set(halt):
-            return np.int64(-1), fold, bound, end, np.int64(0)
+        if end == begin or is_set(stop):
+            return Narrowed(-1, folded, bound, end, 0)
         best = arena[begin]
-        if end == begin + 1:
-            fold += table_value[best]
-            end = begin
-            for k in range(p):
-                if table_box[best, k] > box[k]:
-                    box[k] = table_box[best, k]
-                    narrowed[k] = True
-                if table_box[best, p + k] < box[p + k]:
-                    box[p + k] = table_box[best, p + k]
-                    narrowed[k] = True
-                if box[k] > box[p + k]:
-                    return np.int64(-1), fold, bound, end, np.int64(0)
-        else:
-            bound += table_value[best]
+        if end > begin + 1:
+            bound += value[best]
             arena[target + n] = begin
             n += 1
+            continue
+        folded += value[best]
+        end = begin
+        if not intersect(box, row_box[best], is_narrower):
+            return Narrowed(-1, folded, bound, end, 0)
     arena[target + n] = end
-    n_changed = 0
+    return Narrowed(n, folded, bound, end, note_changes(is_narrower, changed))
+
+
+@inlined
+def intersect(box: Int32Array, other: Int32Array, is_narrower: BoolArray) -> bool:
+    """Intersect a box with another one; tell whether they meet and note where it is narrower."""
+    p = box.size // 2
     for k in range(p):
-        if narrowed[k]:
-            changed[n_changed] = k
-            n_changed += 1
-    return n, fold, bound, end, np.int64(n_changed)
+        if other[k] > box[k]:
+            box[k] = other[k]
+            is_narrower[k] = True
+        if other[p + k] < box[p + k]:
+            box[p + k] = other[p + k]
+            is_narrower[k] = True
+        if box[k] > box[p + k]:
+            return False
+    return True
+
+
+@inlined
+def note_changes(is_narrower: BoolArray, changed: IntArray) -> int:
+    """Write the features along which the box is narrower; return their number."""
+    n = 0
+    for k in range(is_narrower.size):
+        if is_narrower[k]:
+            changed[n] = k
+            n += 1
+    return n

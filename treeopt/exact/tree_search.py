@@ -1,10 +1,14 @@
-"""Branch and bound over boxes of the grid, compiled, in steps that may be taken up again.
+"""Branch and bound over boxes of the grid, compiled, in steps that can be resumed.
 
 A node is a box of places. Its bound is the sum of the best box of each tree that meets it. The best
-open node comes off a heap, and from it the search plunges: it goes on with the better half of each
-cut and comes back for the other, on lists that shrink from level to level, until some number of
-nodes are done; what is open then goes onto the heap. Nodes are filtered with the value of the best
+open node comes off a heap, and from it the search plunges: it continues with the better half of
+each cut and returns for the other half, on lists that shrink from level to level, until a number of
+nodes are done; then what is open goes onto the heap. Nodes are filtered with the value of the best
 point: boxes of trees that no better point can lie in are dropped, and so are places.
+
+`advance` is the loop over nodes. Its steps: `begin_plunge` or `next_child` opens a node,
+`filter_node` bounds it and closes it, solves it or divides it, and `end_plunge` puts what is open
+onto the heap. `lists` and `branching` have what is done at a node.
 """
 
 from __future__ import annotations
@@ -15,498 +19,581 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treeopt.exact.branching import (
-    CUT,
+    BRANCH,
     EMPTY,
-    FEATURE,
-    LEFT,
-    NARROW,
-    NARROWED,
-    RIGHT,
     SOLVED,
-    WORK,
+    CutRoom,
+    Examined,
     examine,
+    new_cut_room,
 )
-from treeopt.exact.lists import gather, narrow
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.exact.lists import Lists, gather, narrow
+from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.kernels.jit import inlined, is_set, kernel
 from treeopt.kernels.list_boxes import copy_row
 from treeopt.problem.leaves import Leaves
 
 if TYPE_CHECKING:
-    from treeopt.types import Array
+    from treeopt.types import Array, FloatArray, Int32Array, IntArray
 
-# The places of `Search.counter`: open nodes on the heap, unused places of the pool, the level of
-# the plunge (-1: none), nodes so far and in this plunge, work so far, ties noted; and, set from
-# outside, the length of a plunge.
-HEAP, UNUSED, LEVEL, NODES, PLUNGED, SPENT, TIES, PLUNGE = range(8)
-N_COUNTS = 8
+SEARCH_STATE = np.dtype(
+    [
+        ("n_open", np.int64),  # open nodes on the heap
+        ("n_unused", np.int64),  # unused rows of the pool
+        ("level", np.int64),  # level of the plunge; -1: none
+        ("nodes", np.int64),  # nodes so far
+        ("plunged", np.int64),  # nodes of this plunge
+        ("plunge_nodes", np.int64),  # maximum number of nodes of a plunge
+        ("spent", np.int64),  # work so far, in boxes visited
+        ("n_ties", np.int64),  # ties that are kept
+        ("best", np.float64),  # sum at the best point
+        ("search_error", np.float64),  # rounding error of computed sums
+        ("tie_tolerance", np.float64),  # nodes whose bound exceeds the best by this are dropped
+        ("tie_bound", np.float64),  # lowest bound of the ties that are not kept
+    ]
+)
+"""State of a search, as one record."""
 
-# The places of `Search.number`: the sum at the best point, how far computed sums may be off, how
-# much worse than the best point a true sum must be to be of no interest, and the least bound among
-# the ties that there was no room for.
-BEST, NOISE, MARGIN, TIE_BOUND = range(4)
-
-LEVELS = 256
-"""The deepest that a plunge goes."""
-
-PLUNGE_NODES = 100
-"""Nodes of a plunge before the best open node is looked for again."""
-
-OPEN_BYTES = 2**30
-"""Memory for open nodes: beyond that a plunge goes on until nothing below it is open."""
-
-COPIED_AT_ONCE = 2**23
-"""Bytes that are copied between two looks at the limits when the pool grows."""
-
-BOX_WORK = 15
-"""The work of looking at a box, in nanoseconds or so."""
+LEVEL = np.dtype(
+    [
+        ("constant", np.float64),  # the constant and the value of folded trees
+        ("bound", np.float64),
+        ("n_trees", np.int64),  # trees that have lists
+        ("at", np.int64),  # position and end of the lists in the arena
+        ("end", np.int64),
+        ("pending", np.int64),  # how many of the two children are still to be visited
+        ("feature", np.int64),  # the cut: feature, last place on the left
+        ("cut", np.int64),
+        ("first_side", np.int64),  # the side that is visited first
+        ("left_bound", np.float64),  # bounds of the children
+        ("right_bound", np.float64),
+    ]
+)
+"""The node at a level of the plunge, as a record."""
 
 ENDLESS = 2**62
 """The length of a plunge that ends only when nothing below it is open."""
 
-TIE_ROOM = 64
-"""So many ties are kept with their boxes."""
-
-# What `advance` returns: no node is open; the work is done; the pool needs more room.
 DONE, PAUSED, FULL = range(3)
+"""What `advance` returns: no node is open; the work is done; the pool needs more room."""
 
 
 Run = Callable[..., list[Any]]
 """``run(function, items, *rest)`` calls the function for every item, on several threads."""
 
 
+class Heap(NamedTuple):
+    """Open nodes, the lowest bound first, and the pool of their boxes."""
+
+    bound: FloatArray
+    node: IntArray  # rows of the pool
+    pool: Int32Array  # boxes of open nodes
+    unused: IntArray  # rows of the pool that are free
+
+
+class Ties(NamedTuple):
+    """Nodes that were closed although they may be as good as the best point."""
+
+    box: Int32Array
+    bound: FloatArray
+
+
 class Search(NamedTuple):
-    """All that the tree search knows. Boxes are lows and highs, one after the other."""
+    """The whole state of a tree search. A box is its lows followed by its highs."""
 
-    counter: Array
-    number: Array
-    best: Array  # the best point
-    heap_bound: Array
-    heap_node: Array  # places in the pool
-    pool: Array  # boxes of open nodes
-    unused: Array  # places of the pool that are free
-    table_value: Array  # the table of the plunge, see `lists`
-    table_box: Array
-    arena: Array
-    level_box: Array  # the node at each level of the plunge,
-    level_constant: Array  # the constant of its lists,
-    level_bound: Array  # their bound,
-    level_trees: Array  # number of trees,
-    level_at: Array  # and where they begin
-    level_end: Array  # and end in the arena
-    pending: Array  # how many of its two children are still to be visited
-    child: Array  # the cut: feature, last place on the left, and the side that comes first
-    child_bound: Array  # bounds of the left and right child
-    loss: Array  # room for `examine`
-    tie_box: Array
-    tie_bound: Array
+    state: Array  # one record of `SEARCH_STATE`
+    best: Int32Array  # the best point
+    heap: Heap
+    lists: Lists  # of the plunge
+    level: Array  # records of `LEVEL`
+    level_box: Int32Array  # box of the node at each level
+    ties: Ties
+    room: CutRoom
 
 
-def new_search(leaves: Leaves, noise: float, margin: float, room: int = 2**12) -> Search:
-    """Return a search with nothing open."""
+class OpenNode(NamedTuple):
+    """A node before it is filtered.
+
+    Attributes
+    ----------
+    level : int
+        Where it is in the plunge.
+    source, n_trees : int
+        Position of the lists that it begins with, and the number of trees; -1 if it is closed.
+    n_changed : int
+        Number of features along which it is narrower than the node of these lists.
+    bound : float
+        Its bound so far.
+    slack : float
+        Boxes that are worse than their tree's best by this much are dropped.
+    """
+
+    level: int
+    source: int
+    n_trees: int
+    n_changed: int
+    bound: float
+    slack: float
+
+
+def new_search(
+    leaves: Leaves,
+    search_error: float,
+    tie_tolerance: float,
+    settings: ExactSettings = DEFAULT_SETTINGS,
+    room: int = 2**12,
+) -> Search:
+    """Return a search with nothing open, and room for a number of open nodes."""
     p, n_boxes, n_trees = leaves.low.shape[0], leaves.value.size, leaves.start.size - 1
-    count = np.zeros(N_COUNTS, np.int64)
-    count[LEVEL] = -1
-    count[PLUNGE] = PLUNGE_NODES
-    count[UNUSED] = room
+    levels, n_ties = settings.max_levels, settings.max_ties
+    state = np.zeros(1, SEARCH_STATE)
+    state["level"] = -1
+    state["plunge_nodes"] = settings.plunge_nodes
+    state["n_unused"] = room
+    state["best"] = state["tie_bound"] = np.inf
+    state["search_error"], state["tie_tolerance"] = search_error, tie_tolerance
     return Search(
-        counter=count,
-        number=np.array([np.inf, noise, margin, np.inf]),
+        state=state,
         best=np.zeros(p, np.int32),
-        heap_bound=np.empty(room),
-        heap_node=np.empty(room, np.int64),
-        pool=np.empty((room, 2 * p), np.int32),
-        unused=np.arange(room)[::-1].copy(),
-        table_value=np.empty(n_boxes),
-        table_box=np.empty((n_boxes, 2 * p), np.int32),
-        arena=np.empty(8 * (n_boxes + n_trees + 2), np.int32),
-        level_box=np.empty((LEVELS, 2 * p), np.int32),
-        level_constant=np.empty(LEVELS),
-        level_bound=np.empty(LEVELS),
-        level_trees=np.empty(LEVELS, np.int64),
-        level_at=np.empty(LEVELS, np.int64),
-        level_end=np.empty(LEVELS, np.int64),
-        pending=np.empty(LEVELS, np.int64),
-        child=np.empty((LEVELS, 3), np.int64),
-        child_bound=np.empty((LEVELS, 2)),
-        loss=np.empty((2, int(leaves.place_start[-1]))),
-        tie_box=np.empty((TIE_ROOM, 2 * p), np.int32),
-        tie_bound=np.empty(TIE_ROOM),
+        heap=Heap(
+            bound=np.empty(room),
+            node=np.empty(room, np.int64),
+            pool=np.empty((room, 2 * p), np.int32),
+            unused=np.arange(room)[::-1].copy(),
+        ),
+        lists=Lists(
+            value=np.empty(n_boxes),
+            box=np.empty((n_boxes, 2 * p), np.int32),
+            arena=np.empty(8 * (n_boxes + n_trees + 2), np.int32),
+        ),
+        level=np.empty(levels, LEVEL),
+        level_box=np.empty((levels, 2 * p), np.int32),
+        ties=Ties(box=np.empty((n_ties, 2 * p), np.int32), bound=np.empty(n_ties)),
+        room=new_cut_room(p, int(leaves.place_start[-1])),
     )
 
 
-def _heap(search: Search) -> tuple[Array, ...]:
-    """Return the arrays of the heap."""
-    return search.counter, search.heap_bound, search.heap_node, search.pool, search.unused
-
-
-def grown(search: Search, more: int, is_over: Callable[[], bool] = lambda: False) -> Search:
-    """Return the search with room for more open nodes; as it is if the time is over."""
-    room = search.heap_bound.size
-    count = search.counter
-    names = ("heap_bound", "heap_node", "pool", "unused")
-    tables: dict[str, Array] = {}
-    for name in names:
-        old: Array = getattr(search, name)
-        tables[name] = np.empty((room + more, *old.shape[1:]), old.dtype)
-        at_once = max(1, COPIED_AT_ONCE * room // max(old.nbytes, 1))
+def grown(
+    search: Search,
+    more: int,
+    is_over: Callable[[], bool] = lambda: False,
+    copied_bytes: int = DEFAULT_SETTINGS.copied_bytes,
+) -> Search:
+    """Return the search with room for more open nodes; unchanged if the time is over."""
+    room = search.heap.bound.size
+    tables: list[Array] = []
+    for old in search.heap:
+        table = np.empty((room + more, *old.shape[1:]), old.dtype)
+        at_once = max(1, copied_bytes * room // max(old.nbytes, 1))
         for first in range(0, room, at_once):
             if is_over():
                 return search
             rows = slice(first, min(first + at_once, room))
-            tables[name][rows] = old[rows]
-    tables["unused"][count[UNUSED] : count[UNUSED] + more] = np.arange(room, room + more)
-    count[UNUSED] += more
-    return search._replace(**tables)
+            table[rows] = old[rows]
+        tables.append(table)
+    heap = Heap(*tables)
+    n_unused = int(search.state["n_unused"][0])
+    heap.unused[n_unused : n_unused + more] = np.arange(room, room + more)
+    search.state["n_unused"] += more
+    return search._replace(heap=heap)
 
 
 @kernel
-def push(
-    count: Any, heap_bound: Any, heap_node: Any, pool: Any, unused: Any, box: Any, bound: Any
-) -> None:
+def push(search_state: Array, heap: Heap, box: Int32Array, bound: float) -> None:
     """Put a node onto the heap."""
-    count[UNUSED] -= 1
-    node = unused[count[UNUSED]]
-    copy_row(box, pool[node])
-    i = count[HEAP]
-    count[HEAP] += 1
-    while i > 0 and heap_bound[(i - 1) >> 1] > bound:
-        heap_bound[i] = heap_bound[(i - 1) >> 1]
-        heap_node[i] = heap_node[(i - 1) >> 1]
+    state = search_state[0]
+    state.n_unused -= 1
+    node = heap.unused[state.n_unused]
+    copy_row(box, heap.pool[node])
+    i = state.n_open
+    state.n_open += 1
+    while i > 0 and heap.bound[(i - 1) >> 1] > bound:
+        heap.bound[i] = heap.bound[(i - 1) >> 1]
+        heap.node[i] = heap.node[(i - 1) >> 1]
         i = (i - 1) >> 1
-    heap_bound[i] = bound
-    heap_node[i] = node
+    heap.bound[i] = bound
+    heap.node[i] = node
 
 
-@kernel
-def pop(count: Any, heap_bound: Any, heap_node: Any, pool: Any, unused: Any, box: Any) -> Any:
-    """Take the node with the least bound off the heap; write its box and return its bound."""
-    least, node = heap_bound[0], heap_node[0]
-    copy_row(pool[node], box)
-    unused[count[UNUSED]] = node
-    count[UNUSED] += 1
-    count[HEAP] -= 1
-    n = count[HEAP]
-    bound, last = heap_bound[n], heap_node[n]
+@inlined
+def pop(search_state: Array, heap: Heap, box: Int32Array) -> float:
+    """Take the node with the lowest bound off the heap; write its box and return its bound."""
+    state = search_state[0]
+    lowest, node = heap.bound[0], heap.node[0]
+    copy_row(heap.pool[node], box)
+    heap.unused[state.n_unused] = node
+    state.n_unused += 1
+    state.n_open -= 1
+    n = state.n_open
+    bound, last = heap.bound[n], heap.node[n]
     i = 0
     while 2 * i + 1 < n:
         child = 2 * i + 1
-        if child + 1 < n and heap_bound[child + 1] < heap_bound[child]:
+        if child + 1 < n and heap.bound[child + 1] < heap.bound[child]:
             child += 1
-        if heap_bound[child] >= bound:
+        if heap.bound[child] >= bound:
             break
-        heap_bound[i] = heap_bound[child]
-        heap_node[i] = heap_node[child]
+        heap.bound[i] = heap.bound[child]
+        heap.node[i] = heap.node[child]
         i = child
-    heap_bound[i] = bound
-    heap_node[i] = last
-    return least
+    heap.bound[i] = bound
+    heap.node[i] = last
+    result: float = lowest
+    return result
 
 
 @kernel
-def is_closed(count: Any, number: Any, tie_box: Any, tie_bound: Any, box: Any, bound: Any) -> Any:
-    """Tell whether a node can be given up; if only because it is no better, note it as a tie."""
-    if bound < number[BEST] - number[NOISE]:
+def is_closed(search_state: Array, ties: Ties, box: Int32Array, bound: float) -> bool:
+    """Tell whether a node can be dropped; if it may be as good as the best, note it as a tie."""
+    state = search_state[0]
+    if bound < state.best - state.search_error:
         return False
-    if bound < number[BEST] + number[MARGIN]:
-        if count[TIES] < TIE_ROOM:
-            copy_row(box, tie_box[count[TIES]])
-            tie_bound[count[TIES]] = bound
-            count[TIES] += 1
+    if bound < state.best + state.tie_tolerance:
+        if state.n_ties < ties.bound.size:
+            copy_row(box, ties.box[state.n_ties])
+            ties.bound[state.n_ties] = bound
+            state.n_ties += 1
         else:
-            number[TIE_BOUND] = min(number[TIE_BOUND], bound)
+            state.tie_bound = min(state.tie_bound, bound)
     return True
 
 
-@kernel
-def note_best(
-    count: Any, number: Any, best: Any, tie_box: Any, tie_bound: Any, box: Any, bound: Any
-) -> None:
-    """Note the middle of a box as the best point; ties with the one before are ties no more."""
-    p = best.size
-    number[BEST] = bound
+@inlined
+def note_best(search: Search, box: Int32Array, bound: float) -> None:
+    """Note the middle of a box as the best point; drop ties that it is clearly better than."""
+    state, ties = search.state[0], search.ties
+    p = search.best.size
+    state.best = bound
     for k in range(p):
-        best[k] = (box[k] + box[p + k]) >> 1
+        search.best[k] = (box[k] + box[p + k]) >> 1
     n = 0
-    for i in range(count[TIES]):
-        if tie_bound[i] < bound + number[MARGIN]:
-            tie_bound[n] = tie_bound[i]
-            copy_row(tie_box[i], tie_box[n])
+    for i in range(state.n_ties):
+        if ties.bound[i] < bound + state.tie_tolerance:
+            ties.bound[n] = ties.bound[i]
+            copy_row(ties.box[i], ties.box[n])
             n += 1
-    count[TIES] = n
+    state.n_ties = n
 
 
 @kernel
-def take_child(
-    pending: Any, child: Any, child_bound: Any, level_box: Any, level: Any, box: Any
-) -> Any:
+def take_child(levels: Array, level_box: Int32Array, level: int, box: Int32Array) -> float:
     """Take the next child of a level off; write its box and return its bound."""
     p = box.size // 2
-    pending[level] -= 1
-    feature, cut, first = child[level, 0], child[level, 1], child[level, 2]
-    side = first if pending[level] == 1 else 1 - first
+    node = levels[level]
+    node.pending -= 1
+    side = node.first_side if node.pending == 1 else 1 - node.first_side
     copy_row(level_box[level], box)
     if side == 0:
-        box[p + feature] = cut
+        box[p + node.feature] = node.cut
+        bound: float = node.left_bound
     else:
-        box[feature] = cut + 1
-    return child_bound[level, side]
+        box[node.feature] = node.cut + 1
+        bound = node.right_bound
+    return bound
 
 
 @kernel
-def advance(leaves: Any, search: Any, work: Any) -> Any:
-    """Go on for so much work, counted in boxes looked at; return DONE, PAUSED or FULL.
+def advance(leaves: Leaves, search: Search, min_gain: float, work: int) -> int:
+    """Continue for some work, counted in boxes visited; return DONE, PAUSED or FULL.
 
     Between two calls, what is open is on the heap or a child still to be visited.
     """
-    count, number = search.counter, search.number
-    heap = (count, search.heap_bound, search.heap_node, search.pool, search.unused)
-    ties = (search.tie_box, search.tie_bound)
-    cuts = (search.pending, search.child, search.child_bound, search.level_box)
-    table = (search.table_value, search.table_box)
+    state = search.state[0]
     p = search.best.size
     changed = np.empty(p, np.int64)
-    whole = np.zeros(4, np.int64)
-    real = np.zeros(2)
     first = np.empty(leaves.start.size, np.int64)
     child_box = np.empty(2 * p, np.int32)
-    stop = count[SPENT] + work
+    end = state.spent + work
     while True:
-        if is_set(leaves.stop) or count[SPENT] >= stop:
+        if is_set(leaves.stop) or state.spent >= end:
             return PAUSED
-        level = count[LEVEL]
-        while level >= 0 and search.pending[level] == 0:
-            level -= 1
-        count[LEVEL] = level
-        threshold = number[BEST] + number[MARGIN]
-        slack = np.inf
-        n_changed = 0
-        if level < 0:
-            # A new plunge, from the best open node.
-            if count[HEAP] == 0:
+        while state.level >= 0 and search.level[state.level].pending == 0:
+            state.level -= 1
+        if state.level < 0:
+            if state.n_open == 0:
                 return DONE
-            level = 0
-            box = search.level_box[0]
-            stored = pop(*heap, box)
-            if is_closed(count, number, *ties, box, stored):
-                continue
-            count[NODES] += 1
-            count[PLUNGED] = 0
-            n, end = gather(leaves, box, threshold, *table, search.arena, first)
-            count[SPENT] += end + leaves.value.size // 4
-            if n < 0:
-                continue
-            search.level_at[0] = source = 0
-            search.level_constant[0] = leaves.constant
+            node = begin_plunge(leaves, search, first)
+        elif is_plunge_over(search):
+            if state.n_unused < 2 * search.level.size:
+                return FULL
+            end_plunge(search, child_box)
+            continue
         else:
-            size = search.level_end[level] - search.level_at[level]
-            no_room = level + 2 > LEVELS or search.level_end[level] + size > search.arena.size
-            if count[PLUNGED] >= count[PLUNGE] or no_room:
-                # The plunge ends: what is open goes onto the heap.
-                if count[UNUSED] < 2 * LEVELS:
-                    return FULL
-                for e in range(level + 1):
-                    while search.pending[e] > 0:
-                        stored = take_child(*cuts, e, child_box)
-                        if not is_closed(count, number, *ties, child_box, stored):
-                            push(*heap, child_box, stored)
-                continue
-            # The next child, in the place of its parent if it is the second.
-            stored = take_child(*cuts, level, child_box)
-            if is_closed(count, number, *ties, child_box, stored):
-                continue
-            count[NODES] += 1
-            count[PLUNGED] += 1
-            slack = threshold - search.level_bound[level]
-            source, n = search.level_at[level], search.level_trees[level]
-            changed[0] = search.child[level, 0]
-            n_changed = 1
-            if search.pending[level] == 1:
-                search.level_constant[level + 1] = search.level_constant[level]
-                search.level_at[level + 1] = search.level_end[level]
-                level += 1
-            box = search.level_box[level]
-            copy_row(child_box, box)
-        search.pending[level] = 0
-        at = search.level_at[level]
-        bound = 0.0
-        outcome = NARROW
-        # Filter to a fixed point.
-        while outcome == NARROW:
-            n, fold, bound, end, n_changed = narrow(
-                *table,
-                search.arena,
-                source,
-                n,
-                at,
-                box,
-                changed,
-                n_changed,
-                slack,
-                leaves.stop,
-            )
-            source = at
-            count[SPENT] += end - at
-            if n < 0:
-                break
-            search.level_constant[level] += fold
-            bound += search.level_constant[level]
-            slack = threshold - bound
-            if is_closed(count, number, *ties, box, bound):
-                n = -1
-                break
-            if n_changed > 0:
-                continue
-            outcome = examine(
-                *table,
-                search.arena,
-                at,
-                n,
-                box,
-                slack,
-                leaves.place_start,
-                search.loss,
-                changed,
-                whole,
-                real,
-                leaves.stop,
-            )
-            count[SPENT] += whole[WORK]
-            n_changed = whole[NARROWED]
-            if outcome == EMPTY:
-                n = -1
-        if n < 0:
+            node = next_child(search, child_box, changed)
+        if node.n_trees >= 0:
+            filter_node(leaves, search, node, min_gain, changed)
+
+
+@inlined
+def begin_plunge(leaves: Leaves, search: Search, first: IntArray) -> OpenNode:
+    """Begin a plunge with the best open node. ``first`` is room, see `gather`."""
+    state, box = search.state[0], search.level_box[0]
+    bound = pop(search.state, search.heap, box)
+    n_trees = -1
+    if not is_closed(search.state, search.ties, box, bound):
+        state.nodes += 1
+        state.plunged = 0
+        n_trees, end = gather(leaves, box, state.best + state.tie_tolerance, search.lists, first)
+        state.spent += end + leaves.value.size // 4
+        search.level[0].at = 0
+        search.level[0].constant = leaves.constant
+    return OpenNode(0, 0, n_trees, 0, bound, np.inf)
+
+
+@inlined
+def is_plunge_over(search: Search) -> bool:
+    """Tell whether a plunge has had its nodes, or has no room to go deeper."""
+    state = search.state[0]
+    level = search.level[state.level]
+    is_deep: bool = state.level + 2 > search.level.size
+    has_no_room: bool = level.end + (level.end - level.at) > search.lists.arena.size
+    return state.plunged >= state.plunge_nodes or is_deep or has_no_room
+
+
+@inlined
+def end_plunge(search: Search, child_box: Int32Array) -> None:
+    """Put what is open below a plunge onto the heap."""
+    for e in range(search.state[0].level + 1):
+        while search.level[e].pending > 0:
+            bound = take_child(search.level, search.level_box, e, child_box)
+            if not is_closed(search.state, search.ties, child_box, bound):
+                push(search.state, search.heap, child_box, bound)
+
+
+@inlined
+def next_child(search: Search, child_box: Int32Array, changed: IntArray) -> OpenNode:
+    """Open the next child of the deepest level: one level deeper, or as its parent's successor."""
+    state = search.state[0]
+    at = state.level
+    parent = search.level[at]
+    bound = take_child(search.level, search.level_box, at, child_box)
+    n_trees = -1
+    if not is_closed(search.state, search.ties, child_box, bound):
+        n_trees = parent.n_trees
+        state.nodes += 1
+        state.plunged += 1
+        changed[0] = parent.feature
+        if parent.pending == 1:
+            at += 1
+            search.level[at].constant = parent.constant
+            search.level[at].at = parent.end
+        copy_row(child_box, search.level_box[at])
+    slack = state.best + state.tie_tolerance - parent.bound
+    return OpenNode(at, parent.at, n_trees, 1, bound, slack)
+
+
+@inlined
+def filter_node(
+    leaves: Leaves, search: Search, node: OpenNode, min_gain: float, changed: IntArray
+) -> None:
+    """Filter a node to a fixed point, then close it, note its best point, or divide it."""
+    state, level, box = search.state[0], search.level[node.level], search.level_box[node.level]
+    cutoff = state.best + state.tie_tolerance
+    level.pending = 0
+    source, n_trees, n_changed, slack = node.source, node.n_trees, node.n_changed, node.slack
+    while True:
+        kept = narrow(
+            search.lists, source, n_trees, level.at, box, changed, n_changed, slack, leaves.stop
+        )
+        source, n_trees, n_changed = level.at, kept.n_trees, kept.n_changed
+        state.spent += kept.end - level.at
+        if n_trees < 0:
+            return
+        level.constant += kept.folded
+        bound = kept.bound + level.constant
+        slack = cutoff - bound
+        if is_closed(search.state, search.ties, box, bound):
+            return
+        if n_changed > 0:
             continue
-        if outcome == SOLVED:
-            note_best(count, number, search.best, *ties, box, bound)
-            continue
-        search.level_bound[level] = bound
-        search.level_trees[level] = n
-        search.level_end[level] = end
-        search.pending[level] = 2
-        search.child[level, 0] = whole[FEATURE]
-        search.child[level, 1] = whole[CUT]
-        search.child[level, 2] = 0 if real[LEFT] <= real[RIGHT] else 1
-        search.child_bound[level, 0] = max(bound + real[LEFT], stored)
-        search.child_bound[level, 1] = max(bound + real[RIGHT], stored)
-        count[LEVEL] = level
+        found = examine(
+            search.lists,
+            level.at,
+            n_trees,
+            box,
+            slack,
+            min_gain,
+            leaves.place_start,
+            search.room,
+            changed,
+            leaves.stop,
+        )
+        state.spent += found.work
+        n_changed = found.n_changed
+        if found.outcome == BRANCH:
+            level.bound, level.n_trees, level.end = bound, n_trees, kept.end
+            divide(level, found, bound, node.bound)
+            state.level = node.level
+            return
+        if found.outcome == SOLVED:
+            note_best(search, box, bound)
+            return
+        if found.outcome == EMPTY:
+            return
+
+
+@inlined
+def divide(level: Any, found: Examined, bound: float, parent_bound: float) -> None:
+    """Give a level two children, on both sides of the best cut."""
+    level.pending = 2
+    level.feature, level.cut = found.feature, found.cut
+    level.first_side = 0 if found.left <= found.right else 1
+    level.left_bound = max(bound + found.left, parent_bound)
+    level.right_bound = max(bound + found.right, parent_bound)
 
 
 class TreeSearch:
-    """The searches of several threads, which share what is open; see `DualSearch` for the other."""
+    """Branch and bound on several threads, which share what is open.
+
+    `DualSearch` has the same interface.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        The boxes of all trees.
+    search_error : float
+        Rounding error of a sum of leaves.
+    tie_tolerance : float
+        Nodes whose bound exceeds the best value by this or more are dropped; others that are not
+        better than it are ties.
+    n_jobs : int
+        Number of threads.
+    is_over : callable
+        Tells whether the time is over.
+    settings : ExactSettings
+        Tuning.
+
+    Attributes
+    ----------
+    search_error : float
+        Points that are better than the best value by at most this may be missed.
+    """
 
     def __init__(
         self,
         leaves: Leaves,
-        noise: float,
-        margin: float,
+        search_error: float,
+        tie_tolerance: float,
         n_jobs: int,
         is_over: Callable[[], bool] = lambda: False,
+        settings: ExactSettings = DEFAULT_SETTINGS,
     ) -> None:
-        self.leaves, self.noise, self.is_over = leaves, 2 * noise, is_over
-        self.searches = [new_search(leaves, self.noise, margin) for _ in range(n_jobs)]
-        whole = np.append(np.zeros(leaves.low.shape[0]), np.diff(leaves.place_start) - 1)
-        push(*_heap(self.searches[0]), whole.astype(np.int32), -np.inf)
+        self.leaves, self.search_error, self.is_over = leaves, 2 * search_error, is_over
+        self.settings = settings
+        self.searches = [
+            new_search(leaves, self.search_error, tie_tolerance, settings) for _ in range(n_jobs)
+        ]
+        root = np.append(np.zeros(leaves.low.shape[0]), np.diff(leaves.place_start) - 1)
+        push(self.searches[0].state, self.searches[0].heap, root.astype(np.int32), -np.inf)
 
     @property
     def nodes(self) -> int:
         """The number of nodes so far."""
-        return sum(int(search.counter[NODES]) for search in self.searches)
+        return sum(int(search.state["nodes"][0]) for search in self.searches)
 
     @property
     def spent(self) -> int:
         """The work so far."""
-        return BOX_WORK * sum(int(search.counter[SPENT]) for search in self.searches)
+        boxes = sum(int(search.state["spent"][0]) for search in self.searches)
+        return self.settings.box_work * boxes
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left."""
+        """Whether any node is open."""
         return any(map(_is_open, self.searches))
 
     @property
     def bound(self) -> float:
-        """The least bound of all that is open."""
+        """The lowest bound of all open nodes."""
         return min(map(_open_bound, self.searches))
 
     @property
     def tie_bound(self) -> float:
-        """The least bound of the ties that were not kept with their boxes."""
-        return min(float(search.number[TIE_BOUND]) for search in self.searches)
+        """The lowest bound of the ties that were not kept with their boxes."""
+        return min(float(search.state["tie_bound"][0]) for search in self.searches)
 
     @property
-    def ties(self) -> list[tuple[float, Array]]:
+    def ties(self) -> list[tuple[float, Int32Array]]:
         """The ties: bounds and boxes."""
         return [
-            (float(search.tie_bound[i]), search.tie_box[i])
+            (float(search.ties.bound[i]), search.ties.box[i])
             for search in self.searches
-            for i in range(search.counter[TIES])
+            for i in range(int(search.state["n_ties"][0]))
         ]
 
-    def advance(self, work: int, point: Array, value: float, run: Run) -> list[Array]:
-        """Go on for so much work in each thread; return points that are better than ``value``."""
+    def advance(self, work: int, point: Int32Array, value: float, run: Run) -> list[Int32Array]:
+        """Continue for some work in each thread; return points that are better than ``value``.
+
+        ``value`` is that of the best known point.
+        """
         for search in self.searches:
-            if value < search.number[BEST]:
-                search.number[BEST] = value
+            if value < search.state["best"][0]:
+                search.state["best"] = value
                 search.best[:] = point
-        before = [float(search.number[BEST]) for search in self.searches]
-        run(self._go_on, range(len(self.searches)), work)
+        before = [float(search.state["best"][0]) for search in self.searches]
+        run(self._continue, range(len(self.searches)), work)
         self._share()
         after = zip(self.searches, before, strict=True)
-        return [search.best.copy() for search, best in after if search.number[BEST] < best]
+        return [search.best.copy() for search, best in after if search.state["best"][0] < best]
 
-    def _go_on(self, job: int, work: int) -> None:
-        search = self.searches[job]
-        if advance(self.leaves, search, max(work // BOX_WORK, 1)) == FULL:
-            if 2 * search.pool.nbytes * len(self.searches) <= OPEN_BYTES:
-                self.searches[job] = grown(search, search.heap_bound.size, self.is_over)
-            elif search.counter[PLUNGE] < ENDLESS:
-                # No room: as deep as it goes.
-                search.counter[PLUNGE] = ENDLESS
-            else:
-                # It went as deep as it can.
-                self.searches[job] = grown(search, 4 * LEVELS, self.is_over)
+    def _continue(self, job: int, work: int) -> None:
+        """Continue one search; make room if it needs any."""
+        search, settings = self.searches[job], self.settings
+        boxes = max(work // settings.box_work, 1)
+        if advance(self.leaves, search, settings.tree_min_gain, boxes) != FULL:
+            return
+        more = search.heap.bound.size
+        if 2 * search.heap.pool.nbytes * len(self.searches) > settings.tree_bytes:
+            if search.state["plunge_nodes"][0] < ENDLESS:
+                # No memory for more open nodes: plunge as deep as possible.
+                search.state["plunge_nodes"] = ENDLESS
+                return
+            more = 4 * settings.max_levels
+        self.searches[job] = grown(search, more, self.is_over, settings.copied_bytes)
 
     def _share(self) -> None:
-        """Give searches with nothing to do half of what the others have open."""
-        giver = max(self.searches, key=lambda search: int(search.counter[HEAP]))
+        """Give searches with nothing open half of what the fullest has."""
+        giver = max(self.searches, key=lambda search: int(search.state["n_open"][0]))
         for search in self.searches:
-            if not _is_open(search) and giver.counter[HEAP] > 1:
+            if not _is_open(search) and giver.state["n_open"][0] > 1:
                 share(giver, search)
 
 
 def _open_bound(search: Search) -> float:
-    """Return the least bound of all that is open; infinite if nothing is."""
+    """Return the lowest bound of all open nodes; infinite if there is none."""
     bounds = [np.inf]
-    if search.counter[HEAP]:
-        bounds.append(float(search.heap_bound[0]))
-    for level in range(int(search.counter[LEVEL]) + 1):
-        first = search.child[level, 2]
-        sides = {0: [], 1: [1 - first], 2: [0, 1]}[int(search.pending[level])]
-        bounds.extend(float(search.child_bound[level, side]) for side in sides)
+    if search.state["n_open"][0]:
+        bounds.append(float(search.heap.bound[0]))
+    for level in search.level[: search.state["level"][0] + 1]:
+        both = float(level["left_bound"]), float(level["right_bound"])
+        second = both[1 - level["first_side"]]
+        bounds.extend({0: (), 1: (second,), 2: both}[int(level["pending"])])
     return min(bounds)
 
 
 def _is_open(search: Search) -> bool:
-    """Tell whether anything is open."""
-    return bool(search.counter[HEAP]) or bool(search.pending[: search.counter[LEVEL] + 1].any())
+    """Tell whether any node is open."""
+    levels = search.level[: search.state["level"][0] + 1]
+    return bool(search.state["n_open"][0]) or bool(levels["pending"].any())
 
 
 def share(giver: Search, taker: Search) -> None:
     """Give every other node of one search's heap to another, which has none."""
-    n = int(giver.counter[HEAP])
-    order = np.argsort(giver.heap_bound[:n], kind="stable")
-    bounds = giver.heap_bound[order]
-    boxes = giver.pool[giver.heap_node[order]]
+    n = int(giver.state["n_open"][0])
+    order = np.argsort(giver.heap.bound[:n], kind="stable")
+    bounds = giver.heap.bound[order]
+    boxes = giver.heap.pool[giver.heap.node[order]]
     number = np.arange(n)
-    to_taker = (number % 2 == 1) & (number // 2 < taker.heap_bound.size - 2 * LEVELS)
+    to_taker = (number % 2 == 1) & (number // 2 < taker.heap.bound.size - 2 * taker.level.size)
     refill(giver, boxes[~to_taker], bounds[~to_taker])
     refill(taker, boxes[to_taker], bounds[to_taker])
 
 
-def refill(search: Search, boxes: Array, bounds: Array) -> None:
-    """Let a heap hold these nodes and no others; their bounds ascend, which is a heap's order."""
-    n, room = bounds.size, search.heap_bound.size
-    search.unused[:] = np.arange(room)
-    search.counter[HEAP], search.counter[UNUSED] = n, room - n
-    search.heap_bound[:n] = bounds
-    search.heap_node[:n] = room - 1 - np.arange(n)
-    search.pool[room - n :] = boxes[::-1]
+def refill(search: Search, boxes: Int32Array, bounds: FloatArray) -> None:
+    """Replace the nodes of a heap; their bounds ascend, which is a valid order of a heap."""
+    heap, n, room = search.heap, bounds.size, search.heap.bound.size
+    heap.unused[:] = np.arange(room)
+    search.state["n_open"], search.state["n_unused"] = n, room - n
+    heap.bound[:n] = bounds
+    heap.node[:n] = room - 1 - np.arange(n)
+    heap.pool[room - n :] = boxes[::-1]
