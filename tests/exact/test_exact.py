@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from math import fsum
 
@@ -13,32 +14,51 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 
 import treeopt
-from tests.support.decisions import FUZZ, random_problem
+from tests.support.decisions import FUZZ, problem_for, random_problem
 from tests.support.truth import ensembles, leaf_of
-from treeopt.exact import descent, dual, reduction, solver, tree_search
+from treeopt import Difference, Ensemble
+from treeopt.exact import descent, dual, reduction, tree_search
 from treeopt.exact.branching import BRANCH, EMPTY, NARROW, SOLVED, examine, new_cut_room
-from treeopt.exact.certificate import Certificate, model_rounding, partial_sums, search_rounding
+from treeopt.exact.certificate import Certificate
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual import Part
 from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.listing import list_leaves
 from treeopt.exact.lists import Lists, gather, narrow
 from treeopt.exact.settings import ExactSettings
-from treeopt.exact.solver import Threads, list_leaves
 from treeopt.exact.tree_search import TreeSearch
-from treeopt.problem.grid import Grid
 from treeopt.problem.leaves import Leaves
-from treeopt.problem.space import read_space
+from treeopt.problem.places import Places
+from treeopt.problem.problem import Problem
 from treeopt.run.limits import Limits
+from treeopt.run.watch import Threads
 
 seeds = st.integers(0, 2**32 - 1)
 signs = st.sampled_from([1.0, -1.0])
 
 
-def grid_of(e, rng) -> Grid | None:
-    problem = random_problem(e, rng)
-    if not all(v.size for v in problem.values):
+def problem_of(e, rng, sign=1.0) -> Problem | None:
+    """Return a random question about a model; None if there is no admissible point."""
+    drawn = random_problem(e, rng)
+    if not all(v.size for v in drawn.values):
         return None
-    return Grid(e, read_space(e, **problem.options))
+    return problem_for(e, **drawn.options, sense=sign)
+
+
+def leaves_of(problem: Problem, places: Places | None = None, **settings) -> Leaves:
+    where = problem.places if places is None else places
+    return list_leaves(problem, where, Limits(None), ExactSettings(**settings))
+
+
+def margins_at(problem: Problem, points: np.ndarray, places: Places | None = None) -> np.ndarray:
+    """Return what the models add up to at points, which are given by their places."""
+    where = problem.places if places is None else places
+    return np.array([problem.margin_at(cells) for cells in where.cells_at(points)])
+
+
+def shuffled(e: Ensemble, rng: np.random.Generator) -> Ensemble:
+    """Return an ensemble with the same trees but other values."""
+    return replace(e, value=rng.permutation(e.value), base=float(e.base) / 2)
 
 
 def points_of(leaves: Leaves) -> np.ndarray:
@@ -96,10 +116,10 @@ def random_leaves(seed: int, p: int = 3, n_trees: int = 4, most: int = 6, size: 
 def test_every_point_lies_in_one_box_of_each_tree(e, seed, sign):
     """The one whose leaf the walk down the tree reaches."""
     rng = np.random.default_rng(seed)
-    grid = grid_of(e, rng)
-    if grid is None:
+    problem = problem_of(e, rng, sign)
+    if problem is None:
         return
-    leaves = list_leaves(grid, sign, Limits(None))
+    leaves = leaves_of(problem)
     assert (np.diff(leaves.start) > 0).all() and leaves.start.size == e.n_trees + 1
     tree = np.repeat(np.arange(e.n_trees), np.diff(leaves.start))
     assert (np.diff(leaves.value)[np.diff(tree) == 0] >= 0).all()
@@ -108,19 +128,19 @@ def test_every_point_lies_in_one_box_of_each_tree(e, seed, sign):
     for point in every[rng.choice(len(every), min(len(every), 8), replace=False)]:
         held = inside(leaves, point)
         assert tree[held].tolist() == list(range(e.n_trees))
-        x = representative(grid, point)
+        x = representative(e, problem.places, point)
         nodes = [leaf_of(e, t, x) for t in range(e.n_trees)]
         assert leaves.leaf[held].tolist() == number[nodes].tolist()
         assert leaves.value[held].tolist() == (sign * e.value[nodes].astype(float)).tolist()
 
 
-def representative(grid: Grid, point: np.ndarray) -> np.ndarray:
-    """Return inputs in the cells of a point, without `Grid.region`: the last of each cell."""
-    e, space = grid.ensemble, grid.space
+def representative(e, places: Places, point: np.ndarray) -> np.ndarray:
+    """Return inputs in the cells of a point, without `Places.region`: the last of each cell."""
+    space = places.space
     x = np.where(np.isinf(space.lower), 0.0, space.lower)
     cells = e.compiled.cells
     kind = e.input_dtype.type
-    at = grid.cells_at(point[None, :])[0]
+    at = places.cells_at(point[None, :])[0]
     for j, column in enumerate(cells.columns):
         cuts = cells.cuts_of(j)
         if at[j] == cuts.size + 1:
@@ -570,40 +590,36 @@ def test_nodes_that_were_interrupted_are_not_lost(seed, n_jobs):
 @given(ensembles(12), seeds, signs)
 @settings(FUZZ, max_examples=20)
 def test_leaves_that_are_listed_in_slices(e, seed, sign):
-    grid = grid_of(e, np.random.default_rng(seed))
-    if grid is None:
+    problem = problem_of(e, np.random.default_rng(seed), sign)
+    if problem is None:
         return
-    whole = list_leaves(grid, sign, Limits(None))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solver, "SLICE_BOXES", 3)
-        sliced = list_leaves(grid, sign, Limits(None))
+    whole, sliced = leaves_of(problem), leaves_of(problem, slice_boxes=3)
     assert all(np.array_equal(a, b) for a, b in zip(whole, sliced, strict=True))
 
 
 # Fewer cells.
 
 
-@given(ensembles(12), seeds, signs)
+@given(ensembles(12), seeds, signs, st.booleans())
 @settings(FUZZ, max_examples=60)
-def test_a_smaller_grid_keeps_all_that_is_as_good_as_the_best(e, seed, sign):
+def test_fewer_places_keep_all_that_is_as_good_as_the_best(e, seed, sign, pair):
     rng = np.random.default_rng(seed)
-    grid = grid_of(e, rng)
-    if grid is None:
+    problem = problem_of(Difference(e, shuffled(e, rng)) if pair else e, rng, sign)
+    if problem is None:
         return
-    leaves = list_leaves(grid, sign, Limits(None))
-    every = points_of(leaves)
-    sums = sign * grid.sum_at(every)
+    places, every = problem.places, points_of(leaves_of(problem))
+    sums = problem.sums_at(places.cells_at(every))
     starts = every[rng.choice(len(every), 3)].astype(np.int32)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduction, "MANY", -1)
-        smaller, inside = reduction.reduced(grid, sign, starts, Limits(None))
-    known = sign * smaller.sum_at(inside[:1])[0]
-    assert known <= (sign * grid.sum_at(starts)).min()
+    always = ExactSettings(min_boxes_per_leaf=-1)
+    smaller, inside = reduction.reduce_places(problem, starts, Limits(None), always)
+    known = problem.sums_at(smaller.cells_at(inside[:1]))[0]
+    assert known <= problem.sums_at(places.cells_at(starts)).min()
     # As the model adds them up, others may be better than they really are.
-    own = sign * grid.margin_at(every)
-    at = grid.cells_at(every[(sums <= known) | (own <= sign * smaller.margin_at(inside[:1])[0])])
+    own = sign * margins_at(problem, every)
+    best = sign * margins_at(problem, inside[:1], smaller)[0]
+    at = places.cells_at(every[(sums <= known) | (own <= best)])
     for j, cells in enumerate(smaller.cells):
-        assert np.isin(at[:, j], cells).all() and np.isin(cells, grid.cells[j]).all()
+        assert np.isin(at[:, j], cells).all() and np.isin(cells, places.cells[j]).all()
 
 
 def test_many_categories_are_few_boxes():
@@ -615,10 +631,10 @@ def test_many_categories_are_few_boxes():
     y = effects[0, X[:, 0].astype(int)] + effects[1, X[:, 1].astype(int)] * X[:, 2]
     model = HistGradientBoostingRegressor(categorical_features=[0, 1], random_state=0).fit(X, y)
     e = treeopt.from_model(model)
-    grid = Grid(e, read_space(e, X))
-    starts = np.zeros((1, grid.free.size), np.int32)
-    smaller, _ = reduction.reduced(grid, 1.0, starts, Limits(None))
-    boxes = [list_leaves(g, 1.0, Limits(None)).value.size for g in (grid, smaller)]
+    problem = problem_for(e, X)
+    starts = np.zeros((1, problem.places.free.size), np.int32)
+    smaller, _ = reduction.reduce_places(problem, starts, Limits(None))
+    boxes = [leaves_of(problem, places).value.size for places in (problem.places, smaller)]
     assert boxes[0] > 4 * e.n_leaves and boxes[1] < e.n_leaves
     best = treeopt.minimize(model, X)
     every = np.column_stack([g.ravel() for g in np.meshgrid(range(k), range(k), [0.01, 0.5, 0.99])])
@@ -628,30 +644,31 @@ def test_many_categories_are_few_boxes():
 # Rounding.
 
 
-@given(ensembles(12), seeds, signs)
+@given(ensembles(12), seeds, signs, st.booleans())
 @settings(FUZZ, max_examples=60)
-def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
-    """And the model's own sum of least values is below every prediction in a box."""
+def test_errors_cover_the_rounding_of_the_models_sums(e, seed, sign, pair):
+    """And the models' own sum of minima is below every prediction in a box."""
     rng = np.random.default_rng(seed)
-    grid = grid_of(e, rng)
-    if grid is None:
+    model = Difference(e, shuffled(e, rng)) if pair else e
+    problem = problem_of(model, rng, sign)
+    if problem is None:
         return
-    leaves = list_leaves(grid, sign, Limits(None))
-    sums = partial_sums(e, leaves.ends)
-    margin, noise = model_rounding(sums), search_rounding(e, leaves.ends)
-    certificate = Certificate(e, leaves, sign)
+    leaves, objective = leaves_of(problem), problem.objective
+    certificate = Certificate(objective, leaves)
+    model_error = certificate.model_error
     every = points_of(leaves)
     chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
     sizes = np.diff(leaves.place_start)
-    totals = []
-    for point, prediction in zip(chosen, grid.margin_at(chosen), strict=True):
+    predictions, totals = margins_at(problem, chosen), []
+    for point, prediction in zip(chosen, predictions, strict=True):
         held = leaves.value[inside(leaves, point)]
-        true = fsum([*held, sign * e.base])
+        bases = [sign * term.weight * term.ensemble.base for term in objective.terms]
+        true = fsum([*held, *bases])
         undivided = sign * float(prediction) * e.divisor
         slack = np.spacing(abs(undivided)) + abs(undivided) * float(np.finfo(e.value.dtype).eps)
         totals.append((sign * true, abs(undivided - true) - slack))
-        assert abs(undivided - true) <= margin + slack
-        assert abs(leaves.constant + held.sum() - true) <= noise
+        assert abs(undivided - true) <= model_error + slack
+        assert abs(leaves.constant + held.sum() - true) <= certificate.search_error
         assert certificate.margin_of(true) <= sign * float(prediction)
         low = np.array([rng.integers(0, c + 1) for c in point])
         high = np.array([rng.integers(c, n) for c, n in zip(point, sizes, strict=True)])
@@ -659,15 +676,14 @@ def test_the_margin_covers_the_rounding_of_the_models_sum(e, seed, sign):
         assert certificate.margin_of_box(box) <= sign * float(prediction)
     # What cannot be better than some point, as the model adds, does not matter.
     trues = [sign * true for true, _ in totals]
-    value = trues[0]
-    certificate.tighten(min(trues), value)
-    owns = sign * grid.margin_at(chosen)
+    certificate.tighten(min(trues), trues[0])
+    owns = sign * predictions
     for (_, off), own in zip(totals, owns, strict=True):
-        assert own > owns[0] or off <= certificate.margin
+        assert own > owns[0] or off <= certificate.model_error
     ends = sorted(true for true, _ in totals)
     for low, high in itertools.combinations_with_replacement(ends, 2):
-        between = model_rounding(sums, low, high)
-        assert between <= margin
+        between = certificate._model_error(low, high, 4 * model_error)
+        assert between <= model_error
         assert all(off <= between for true, off in totals if low <= true <= high)
 
 
@@ -678,9 +694,9 @@ def test_few_sums_are_off_by_as_much_as_all_might_be():
     settings = {"n_estimators": n, "max_depth": 3, "learning_rate": 0.3, "random_state": 0}
     model = GradientBoostingRegressor(**settings).fit(X, rng.normal(size=300))
     e = treeopt.from_model(model)
-    leaves = list_leaves(Grid(e, read_space(e, X)), 1.0, Limits(None))
-    certificate = Certificate(e, leaves, 1.0)
-    plain = certificate.margin
-    least = float(e.margin(X).min())
-    certificate.tighten(least, least)
-    assert certificate.margin < plain / 3
+    problem = problem_for(e, X)
+    certificate = Certificate(problem.objective, leaves_of(problem))
+    plain = certificate.model_error
+    lowest = float(e.margin(X).min())
+    certificate.tighten(lowest, lowest)
+    assert certificate.model_error < plain / 3

@@ -17,6 +17,7 @@ from tests.support.decisions import (
     SENSES,
     Problem,
     admitted,
+    change_settings,
     check,
     check_admitted,
     is_finite,
@@ -42,34 +43,25 @@ from tests.support.rows import MAX32
 from tests.support.truth import ensembles
 from treeopt import Status
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.settings import ExactSettings
 from treeopt.model.categories import truncated
 
 seeds = st.integers(0, 2**32 - 1)
 
 PACES = {
     "as it is": {},
-    "in small steps": {
-        "solver.FIRST_WORK": 1,
-        "solver.MOST_WORK": 400,
-        "solver.SETTINGS": ExactSettings(plunge_nodes=3),
-    },
-    "by prices alone": {"solver.TreeSearch": DualSearch, "solver.DUAL_AFTER": 2**62},
-    "with fewer cells": {"reduction.MAX_BOXES_PER_LEAF": -1},
-    "in a race": {
-        "solver.FIRST_WORK": 1,
-        "solver.MOST_WORK": 400,
-        "solver.DUAL_AFTER": -1,
-        "solver.RACE": 20_000,
-    },
+    "in small steps": {"first_work": 1, "max_work": 400, "plunge_nodes": 3},
+    "by prices alone": {"dual_after": 2**62},
+    "with fewer cells": {"min_boxes_per_leaf": -1},
+    "in a race": {"first_work": 1, "max_work": 400, "dual_after": -1, "race_work": 20_000},
 }
 """How the proof is hurried or held up: small problems would not get far into it."""
 
 
 @pytest.fixture(params=PACES)
 def pace(request, monkeypatch) -> str:
-    for name, value in PACES[request.param].items():
-        monkeypatch.setattr(f"treeopt.exact.{name}", value)
+    change_settings(monkeypatch, **PACES[request.param])
+    if request.param == "by prices alone":
+        monkeypatch.setattr("treeopt.exact.solver.TreeSearch", DualSearch)
     return request.param
 
 

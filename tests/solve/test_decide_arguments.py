@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeopt
 from tests.support.cases import fitted
-from tests.support.decisions import SENSES, check, needle, plain, stump, tree_of
+from tests.support.decisions import SENSES, change_settings, check, needle, plain, stump, tree_of
 from tests.support.messages import says
 from tests.support.searches import model
 from treeopt import InputError, Status, TreeoptError
@@ -493,7 +493,7 @@ def test_labels_of_any_type_are_printed():
 
 
 def test_too_many_combinations_of_categories_are_refused(monkeypatch):
-    monkeypatch.setattr("treeopt.problem.boxes.MAX_BOXES", 3)
+    change_settings(monkeypatch, max_boxes=3)
     made, X = three_labels()
     with pytest.raises(InputError, match="more than 3 boxes"):
         treeopt.minimize(made, X)

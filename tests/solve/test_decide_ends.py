@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeopt
-from tests.support.decisions import FUZZ, SENSES, better, check, hard, hardest, random_problem, slow
+from tests.support.decisions import (
+    FUZZ,
+    SENSES,
+    better,
+    change_settings,
+    check,
+    hard,
+    hardest,
+    random_problem,
+    slow,
+)
 from tests.support.searches import ctrl_c, model
 from tests.support.truth import ensembles
 from treeopt import DecisionProgress, Status
@@ -24,9 +34,7 @@ each_sense = pytest.mark.parametrize("sense", SENSES)
 @pytest.fixture(params=["plain", "by prices"])
 def in_small_steps(request, monkeypatch):
     """Let the proof pause after every few nodes."""
-    monkeypatch.setattr(solver, "FIRST_WORK", 1)
-    monkeypatch.setattr(solver, "MOST_WORK", 400)
-    monkeypatch.setattr("treeopt.exact.tree_search.PLUNGE_NODES", 3)
+    change_settings(monkeypatch, first_work=1, max_work=400, plunge_nodes=3)
     if request.param == "by prices":
         monkeypatch.setattr(solver, "TreeSearch", DualSearch)
 
@@ -112,10 +120,9 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
     """Which goes back to where it was, so that the bound stays true; and nothing is lost."""
-    monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    change_settings(monkeypatch, dual_after=-1, slice_limits=1)
     for module in (watch, limits):
         monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
-    monkeypatch.setattr("treeopt.exact.dual_search.SLICE", 1)
     e, X, best = hard(sense)
     for n in (1, 3, 10, 40):
         callback, seen = after(n)
@@ -130,7 +137,7 @@ def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
 @pytest.mark.parametrize("method", ["auto", "exact", "local"])
 def test_a_limit_before_the_search_begins(method, monkeypatch):
     """The best of the points that it would have begun at; the bound is each tree at its best."""
-    monkeypatch.setattr("treeopt.problem.boxes.BOXES_AT_ONCE", 1)
+    change_settings(monkeypatch, slice_boxes=1)
     e, X = hardest()
     res = treeopt.minimize(e, X, time_limit=1e-9, method=method, start=X[5], rng=0)
     check(res)

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import weakref
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -15,15 +16,22 @@ import pytest
 import treeopt
 from tests.exact.test_exact import problem_of, random_leaves, value_at
 from tests.solve.test_decide_ends import after
-from tests.support.decisions import SENSES, check, hard, hardest, problem_for
+from tests.support.decisions import (
+    SENSES,
+    change_settings,
+    check,
+    hard,
+    hardest,
+    problem_for,
+)
 from tests.support.searches import model
 from treeopt import Status
-from treeopt.exact import compiling, dual_search, reduction, solver, solving, tree_search
+from treeopt.exact import compiling, dual_search, listing, reduction, solver, solving, tree_search
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.tree_search import COPIED_AT_ONCE, HEAP, UNUSED, TreeSearch
+from treeopt.exact.settings import ExactSettings
+from treeopt.exact.tree_search import TreeSearch
 from treeopt.model.compiled import Compiled
-from treeopt.problem import boxes
 from treeopt.problem import places as places_module
 from treeopt.problem.choices import Choices
 from treeopt.problem.places import Places
@@ -46,7 +54,7 @@ def compiled():
 @pytest.fixture
 def watched(monkeypatch):
     """Let a thread do all steps, of small problems too, and look often."""
-    monkeypatch.setattr(solving, "LONG_STEPS", -1)
+    change_settings(monkeypatch, long_step=-1)
     for module in (watch, limits):
         monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
 
@@ -81,7 +89,7 @@ def test_a_thread_that_does_the_steps_changes_nothing(sense, n_jobs, dual, monke
     monkeypatch.setattr(solver, "DUAL_AFTER", -1 if dual else 10**18)
     e, X, best = hard(sense)
     plain = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
-    monkeypatch.setattr(solving, "LONG_STEPS", -1)
+    change_settings(monkeypatch, long_step=-1)
     res = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
     assert res.fun == res.bound == plain.fun == plain.bound == best
     assert (res.nodes, res.nfev) == (plain.nodes, plain.nfev)
@@ -93,7 +101,7 @@ def test_a_thread_that_does_the_steps_changes_nothing(sense, n_jobs, dual, monke
 @pytest.mark.parametrize("dual", [False, True])
 def test_long_steps_end_at_any_moment(sense, method, dual, watched, monkeypatch):
     if dual:
-        monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+        change_settings(monkeypatch, dual_after=-1)
     e, X, best = hard(sense)
     for n in (1, 2, 5, 20, 60):
         callback, _ = after(n)
@@ -195,7 +203,7 @@ def test_bounds_of_stopped_proofs_do_not_count(monkeypatch):
     e, X, best = hard("min")
 
     def lose(self, *_):
-        self.searches[0].counter[HEAP] = 0
+        self.searches[0].state["n_open"] = 0
         self.leaves.stop[0] = 1
         return []
 
@@ -205,53 +213,52 @@ def test_bounds_of_stopped_proofs_do_not_count(monkeypatch):
     assert res.status is Status.TIME_LIMIT and res.bound < best
 
 
-def test_heaps_are_shared_as_if_nodes_were_pushed(monkeypatch):
-    rng = np.random.default_rng(0)
-    for n, room in ((2, 2**12), (7, 2**12), (2000, 2**12), (1500, 2 * tree_search.LEVELS + 100)):
+def test_heaps_are_shared_as_if_nodes_were_pushed():
+    levels = ExactSettings().max_levels
+    for n, room in ((2, 2**12), (7, 2**12), (2000, 2**12), (1500, 2 * levels + 100)):
         made = []
         for _ in range(2):
             rng = np.random.default_rng(n)
             giver = tree_search.new_search(random_leaves(0), 0.0, 0.0)
-            taker = tree_search.new_search(random_leaves(0), 0.0, 0.0, room)
+            taker = tree_search.new_search(random_leaves(0), 0.0, 0.0, room=room)
             for bound in rng.integers(0, n // 2 + 1, n):
-                tree_search.push(*tree_search._heap(giver), np.full(6, bound, np.int32), bound)
+                tree_search.push(giver.state, giver.heap, np.full(6, bound, np.int32), bound)
             made.append((giver, taker))
         tree_search.share(*made[0])
         _push_one_by_one(*made[1])
         for one, other in zip(*made, strict=True):
-            m = one.counter[HEAP]
-            assert np.array_equal(one.counter, other.counter)
-            assert np.array_equal(one.heap_bound[:m], other.heap_bound[:m])
-            assert np.array_equal(one.heap_node[:m], other.heap_node[:m])
-            nodes = one.heap_node[:m]
-            assert np.array_equal(one.pool[nodes], other.pool[nodes])
-            unused = slice(0, one.counter[UNUSED])
-            assert np.array_equal(one.unused[unused], other.unused[unused])
+            m = int(one.state["n_open"][0])
+            assert np.array_equal(one.state, other.state)
+            assert np.array_equal(one.heap.bound[:m], other.heap.bound[:m])
+            assert np.array_equal(one.heap.node[:m], other.heap.node[:m])
+            nodes = one.heap.node[:m]
+            assert np.array_equal(one.heap.pool[nodes], other.heap.pool[nodes])
+            unused = slice(0, int(one.state["n_unused"][0]))
+            assert np.array_equal(one.heap.unused[unused], other.heap.unused[unused])
 
 
 def _push_one_by_one(giver, taker) -> None:
-    n = int(giver.counter[HEAP])
-    order = np.argsort(giver.heap_bound[:n], kind="stable")
-    bounds, boxes = giver.heap_bound[order], giver.pool[giver.heap_node[order]]
+    n = int(giver.state["n_open"][0])
+    order = np.argsort(giver.heap.bound[:n], kind="stable")
+    bounds, boxes = giver.heap.bound[order], giver.heap.pool[giver.heap.node[order]]
     for search in (giver, taker):
-        room = search.heap_bound.size
-        search.counter[HEAP], search.counter[UNUSED] = 0, room
-        search.unused[:] = np.arange(room)
-    room = taker.heap_bound.size - 2 * tree_search.LEVELS
+        room = search.heap.bound.size
+        search.state["n_open"], search.state["n_unused"] = 0, room
+        search.heap.unused[:] = np.arange(room)
+    room = taker.heap.bound.size - 2 * taker.level.size
     for i in range(n):
         to = taker if i % 2 == 1 and i // 2 < room else giver
-        tree_search.push(*tree_search._heap(to), boxes[i], bounds[i])
+        tree_search.push(to.state, to.heap, boxes[i], bounds[i])
 
 
-def test_a_pool_that_has_no_time_to_grow_stays_as_it_is(monkeypatch):
+def test_a_pool_that_has_no_time_to_grow_stays_as_it_is():
     search = tree_search.new_search(random_leaves(0), 0.0, 0.0)
     assert tree_search.grown(search, 10, lambda: True) is search
-    monkeypatch.setattr(tree_search, "COPIED_AT_ONCE", 100)
     looks = []
-    larger = tree_search.grown(search, 10, lambda: bool(looks.append(1)))
-    assert len(looks) > search.pool.nbytes // 100 and COPIED_AT_ONCE > 10**6
-    assert np.array_equal(larger.pool[: len(search.pool)], search.pool)
-    assert larger.counter[UNUSED] == larger.heap_bound.size
+    larger = tree_search.grown(search, 10, lambda: bool(looks.append(1)), copied_bytes=100)
+    assert len(looks) > search.heap.pool.nbytes // 100 and ExactSettings().copied_bytes > 10**6
+    assert np.array_equal(larger.heap.pool[: len(search.heap.pool)], search.heap.pool)
+    assert larger.state["n_unused"][0] == larger.heap.bound.size
 
 
 # Categories.
@@ -269,14 +276,13 @@ def test_categories_are_left_out_in_parts(seed, monkeypatch):
     starts = rng.integers(
         np.diff(problem.places.start), size=(3, problem.places.free.size), dtype=np.int32
     )
-    monkeypatch.setattr(reduction, "MAX_BOXES_PER_LEAF", -1)
-    whole = reduction.reduce_places(problem, starts, Limits(None))
-    monkeypatch.setattr(reduction, "CELLS_AT_ONCE", 50)
-    monkeypatch.setattr(reduction, "LEAVES_AT_ONCE", 3)
+    always = ExactSettings(min_boxes_per_leaf=-1)
+    whole = reduction.reduce_places(problem, starts, Limits(None), always)
     looks = []
     found = Limits(None)
     monkeypatch.setattr(found, "check", lambda: looks.append(1))
-    parts = reduction.reduce_places(problem, starts, found)
+    small = replace(always, reduction_slice=50, reduction_leaves=3)
+    parts = reduction.reduce_places(problem, starts, found, small)
     assert np.array_equal(whole[1], parts[1]) and len(looks) > 20
     assert all(map(np.array_equal, whole[0].cells, parts[0].cells))
 
@@ -309,7 +315,7 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
 @pytest.mark.parametrize(
     ("where", "what", "n"),
     [
-        (boxes, "restrict", 1),
+        (listing, "list_boxes", 1),
         (solver, "Certificate", 1),
         (LocalSearch, "__init__", 1),
         (LocalSearch, "descend_from", 1),
@@ -327,14 +333,13 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_memory_runs_out(sense, where, what, n, n_jobs, monkeypatch):
     e, X, best = hard(sense)
-    monkeypatch.setattr(solver, "FIRST_WORK", 1)
-    monkeypatch.setattr(solver, "MOST_WORK", 400)
+    change_settings(monkeypatch, first_work=1, max_work=400)
     if where in (dual_search, DualSearch):
-        monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+        change_settings(monkeypatch, dual_after=-1)
     if what == "grown":
-        small = partial(tree_search.new_search, room=2 * tree_search.LEVELS + 3)
+        small = partial(tree_search.new_search, room=2 * ExactSettings().max_levels + 3)
         monkeypatch.setattr(tree_search, "new_search", small)
-        monkeypatch.setattr(tree_search, "PLUNGE_NODES", 3)
+        change_settings(monkeypatch, plunge_nodes=3)
     monkeypatch.setattr(where, what, at_call(n, no_memory, getattr(where, what)))
     res = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
     check(res, sense, best)
@@ -360,7 +365,7 @@ PHASES = [
     (solving, "find_starts"),
     (solving, "reduce_places"),
     (solver, "list_leaves"),
-    (boxes, "restrict"),
+    (listing, "list_boxes"),
     (solver, "Certificate"),
     (LocalSearch, "descend_from"),
     (TreeSearch, "advance"),
@@ -372,7 +377,7 @@ PHASES = [
 @pytest.mark.parametrize("long", [False, True])
 def test_ctrl_c_in_any_phase(sense, where, what, long, monkeypatch):
     if long:
-        monkeypatch.setattr(solving, "LONG_STEPS", -1)
+        change_settings(monkeypatch, long_step=-1)
     monkeypatch.setattr(where, what, at_call(1, press, getattr(where, what)))
     e, X = hardest()
     res = SENSES[sense](e, X, rng=0)
@@ -424,7 +429,7 @@ def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
 
 
 def test_ctrl_c_during_compilation_of_the_dual(monkeypatch):
-    monkeypatch.setattr(solver, "DUAL_AFTER", -1)
+    change_settings(monkeypatch, dual_after=-1)
     monkeypatch.setattr(compiling, "_compile_parts", press)
     e, X = hardest()
     res = treeopt.minimize(e, X, rng=0)
@@ -451,7 +456,7 @@ def test_ctrl_c_before_stepdirect(where, what, monkeypatch):
 def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
     """Its arrays are large: they do not wait for the garbage collector."""
     if long:
-        monkeypatch.setattr(solving, "LONG_STEPS", -1)
+        change_settings(monkeypatch, long_step=-1)
         monkeypatch.setattr(limits, "LOOK_EVERY", 1e-4)
     made = []
     init = solver.Solver.__init__

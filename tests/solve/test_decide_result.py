@@ -20,6 +20,7 @@ from tests.support.cases import TABLES, fitted
 from tests.support.decisions import (
     SENSES,
     better,
+    change_settings,
     check,
     hard,
     hardest,
@@ -215,12 +216,7 @@ def test_threads_prove_the_same(sense, method, n_jobs):
 
 def test_threads_prove_the_same_in_small_steps(monkeypatch):
     """Nodes go back and forth between them."""
-    from treeopt.exact import solver
-    from treeopt.exact.settings import ExactSettings
-
-    monkeypatch.setattr(solver, "FIRST_WORK", 1)
-    monkeypatch.setattr(solver, "MOST_WORK", 2000)
-    monkeypatch.setattr(solver, "SETTINGS", ExactSettings(plunge_nodes=2))
+    change_settings(monkeypatch, first_work=1, max_work=2000, plunge_nodes=2)
     for sense in SENSES:
         e, X, best = hard(sense)
         for n_jobs in (1, 2, 3):

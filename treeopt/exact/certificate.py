@@ -151,7 +151,17 @@ class Certificate:
         # The addition of the terms: of a single one, half a step more than there is.
         ends = np.array([max(total_low, low - slack), min(total_high, high + slack)])
         ends = ends.astype(self.objective.dtype)
-        return error + half_steps(ends[:1], ends[1:])
+        error += half_steps(ends[:1], ends[1:])
+        if self._divides_terms:
+            # Each term is divided by itself, and so is what is left of their sum.
+            largest = np.abs(ranges).max(axis=1).sum() + np.abs(ends).max()
+            error += float(largest) * float(np.finfo(self.objective.dtype).eps)
+        return error
+
+    @property
+    def _divides_terms(self) -> bool:
+        """Whether several terms are divided one by one before they are added."""
+        return len(self.terms) > 1 and self.objective.divisor != 1
 
     @property
     def lowest(self) -> float:
@@ -180,6 +190,8 @@ class Certificate:
         lowest = total - self.model_error - self.search_error
         if not np.isfinite(lowest):
             return lowest
+        if self._divides_terms:
+            return float(np.nextafter(lowest / self.objective.divisor, -np.inf))
         # The sum that the models compute is a number of their own precision.
         rounded = dtype(lowest)
         if float(rounded) < lowest:

@@ -12,34 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from treeopt.exact.certificate import Certificate
+from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem
 from treeopt.run.limits import Limits
 from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
-N_DESCENTS = 3
-"""Number of starting points from which a known point is searched for."""
-
-MAX_BOXES_PER_LEAF = 4
-"""With fewer boxes per leaf, on average, everything is listed as it is."""
-
-MAX_CELLS = 20_000_000
-"""Features without categories are looked at if leaves times cells are not more than this."""
-
-CELLS_AT_ONCE = 2_000_000
-"""Leaves times cells that are looked at between two checks of the limits."""
-
-LEAVES_AT_ONCE = 200_000
-"""Points times trees whose leaves are looked up between two checks of the limits."""
-
 
 def reduce_places(
-    problem: Problem, starts: Int32Array, limits: Limits
+    problem: Problem,
+    starts: Int32Array,
+    limits: Limits,
+    settings: ExactSettings = DEFAULT_SETTINGS,
 ) -> tuple[Places, Int32Array]:
     """Return the places without those that cannot lead to the optimum, and the starts in them.
 
@@ -48,22 +38,25 @@ def reduce_places(
     places, objective = problem.places, problem.objective
     grid = places.grid
     sets = [int(j) for j in places.free if grid.has_sets[j]]
-    if not sets and MAX_BOXES_PER_LEAF >= 1:
+    enough = settings.min_boxes_per_leaf
+    if not sets and enough >= 1:
         return places, starts  # each leaf is one box
+    work = _Parts(limits, settings.reduction_slice, settings.reduction_leaves)
     reaches = _reaches(places, sets, limits)
-    if _n_boxes(objective.n_leaves, reaches, limits) <= MAX_BOXES_PER_LEAF * objective.n_leaves:
+    if _n_boxes(objective.n_leaves, reaches, work) <= enough * objective.n_leaves:
         return places, starts
-    found = [_descend(problem, start, limits) for start in starts[:N_DESCENTS]]
+    starting = starts[: settings.reduction_descents]
+    found = [_descend(problem, start, work) for start in starting]
     value, best = min(found, key=lambda pair: pair[0])
     small = [
         int(j)
         for j in places.free
-        if objective.n_leaves * grid.n_cells[j] <= MAX_CELLS and j not in sets
+        if objective.n_leaves * grid.n_cells[j] <= settings.max_reduction_cells and j not in sets
     ]
     reaches |= _reaches(places, small, limits)
     certificate = Certificate(objective, None)
     slack = 2 * certificate.model_error + 4 * certificate.search_error
-    smaller = places.keeping(_kept(problem, reaches, value + slack, limits))
+    smaller = places.keeping(_kept(problem, reaches, value + slack, work))
     return smaller, smaller.of_cells(places.cells_at(np.vstack([best, starts])))
 
 
@@ -98,33 +91,50 @@ def _compile() -> None:
     staircase(4, np.float64).compiled.reachable_cells(0)
 
 
-def _in_parts(table: Array, limits: Limits) -> Iterator[slice]:
-    """Yield the rows of a table in parts, and check the limits before each but the first."""
-    at_once = max(1, CELLS_AT_ONCE // max(1, table.shape[1]))
-    for first in range(0, len(table), at_once):
-        if first:
-            limits.check()
-        yield slice(first, first + at_once)
+class _Parts(NamedTuple):
+    """How much is done between two checks of the limits.
+
+    Attributes
+    ----------
+    limits : Limits
+        The limits.
+    cells : int
+        Leaves times cells.
+    leaves : int
+        Points times trees whose leaves are looked up.
+    """
+
+    limits: Limits
+    cells: int
+    leaves: int
+
+    def of(self, table: Array) -> Iterator[slice]:
+        """Yield the rows of a table in parts, and check the limits before each but the first."""
+        at_once = max(1, self.cells // max(1, table.shape[1]))
+        for first in range(0, len(table), at_once):
+            if first:
+                self.limits.check()
+            yield slice(first, first + at_once)
 
 
-def _n_boxes(n_leaves: int, reaches: Mapping[int, BoolArray], limits: Limits) -> float:
+def _n_boxes(n_leaves: int, reaches: Mapping[int, BoolArray], work: _Parts) -> float:
     """Return how many boxes the leaves are, as runs of places along some features."""
     boxes = np.ones(n_leaves)
     for reach in reaches.values():
-        for rows in _in_parts(reach, limits):
+        for rows in work.of(reach):
             there = reach[rows]
             boxes[rows] *= there[:, 0] + (there[:, 1:] & ~there[:, :-1]).sum(axis=1)
     return float(boxes.sum())
 
 
-def _descend(problem: Problem, start: Int32Array, limits: Limits) -> tuple[float, Int32Array]:
+def _descend(problem: Problem, start: Int32Array, work: _Parts) -> tuple[float, Int32Array]:
     """Make the best moves along one feature after the other; return the sum and the point."""
     point, value = start.copy(), np.inf
     sizes = np.diff(problem.places.start)
     while True:
         before = value
         for k, size in enumerate(sizes):
-            sums = _sums_along(problem, point, k, int(size), limits)
+            sums = _sums_along(problem, point, k, int(size), work)
             at = int(np.argmin(sums))
             if sums[at] < value:
                 value = float(sums[at])
@@ -133,14 +143,12 @@ def _descend(problem: Problem, start: Int32Array, limits: Limits) -> tuple[float
             return value, point
 
 
-def _sums_along(
-    problem: Problem, point: Int32Array, k: int, size: int, limits: Limits
-) -> FloatArray:
+def _sums_along(problem: Problem, point: Int32Array, k: int, size: int, work: _Parts) -> FloatArray:
     """Return the sums at all places of a feature; the other coordinates are those of a point."""
-    at_once = max(1, LEAVES_AT_ONCE // problem.objective.n_trees)
+    at_once = max(1, work.leaves // problem.objective.n_trees)
     sums = []
     for first in range(0, size, at_once):
-        limits.check()
+        work.limits.check()
         some = np.arange(first, min(first + at_once, size))
         line = np.repeat(point[None, :], some.size, axis=0)
         line[:, k] = some
@@ -149,7 +157,7 @@ def _sums_along(
 
 
 def _kept(
-    problem: Problem, reaches: Mapping[int, BoolArray], cutoff: float, limits: Limits
+    problem: Problem, reaches: Mapping[int, BoolArray], cutoff: float, work: _Parts
 ) -> dict[int, IntArray]:
     """Return the cells of some features whose bound is below the cutoff.
 
@@ -162,16 +170,16 @@ def _kept(
     alive = np.ones(value.size, np.bool_)
     for j, cells in enumerate(places.cells):
         if cells.size == 1:
-            limits.check()
-            alive &= _reach(places, j, limits)[:, 0]
+            work.limits.check()
+            alive &= _reach(places, j, work.limits)[:, 0]
     changed = True
     while changed:
         changed = False
         for j, reach in reaches.items():
-            limits.check()
-            for rows in _in_parts(reach, limits):
+            work.limits.check()
+            for rows in work.of(reach):
                 alive[rows] &= reach[rows][:, kept[j]].any(axis=1)
-            bound = constant + _lowest_sums(value, alive, reach, kept[j], start, limits)
+            bound = constant + _lowest_sums(value, alive, reach, kept[j], start, work)
             good = bound < cutoff
             if not good.all():
                 kept[j], changed = kept[j][good], True
@@ -196,16 +204,16 @@ def _lowest_sums(
     reach: BoolArray,
     places: IntArray,
     start: IntArray,
-    limits: Limits,
+    work: _Parts,
 ) -> FloatArray:
     """Return, for some places of a feature, the sum of the minima of all trees there."""
-    at_once = max(1, CELLS_AT_ONCE // value.size)
+    at_once = max(1, work.cells // value.size)
     sums = []
     for i in range(0, places.size, at_once):
         some = places[i : i + at_once]
         lowest = np.empty((start.size - 1, some.size))
-        for trees in _groups(start, CELLS_AT_ONCE // some.size):
-            limits.check()
+        for trees in _groups(start, work.cells // some.size):
+            work.limits.check()
             rows = slice(start[trees.start], start[trees.stop])
             there = reach[rows, some] & alive[rows, None]
             worth = np.where(there, value[rows, None], np.inf)

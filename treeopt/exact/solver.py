@@ -15,35 +15,14 @@ from treeopt.exact.certificate import Certificate
 from treeopt.exact.compiling import compile_dual
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.listing import list_leaves
+from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.tree_search import TreeSearch
-from treeopt.problem.boxes import list_leaves
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem
 from treeopt.run.run import Run
 from treeopt.run.watch import Threads, Watch
 from treeopt.types import Int32Array
-
-MS = 1_000_000
-"""A millisecond of work: work is counted, in nanoseconds that it takes on a typical machine."""
-
-START_WORK = MS // 2
-"""Work of the local search before the proof begins."""
-
-FIRST_WORK, MOST_WORK = MS // 2, 20 * MS
-"""Work of the first turn of the proof; each next turn has twice that of the one before, up to the
-most. Then limits, signals and the callback get a look."""
-
-SHARE, LATER_SHARE = 0.3, 0.05
-"""Work of the local search for each unit of the proof's: at first, and once it is of no use."""
-
-PATIENCE = 100
-"""After this many descents without success, the local search is of no use for now."""
-
-DUAL_AFTER = 300 * MS
-"""After so much work of the plain tree search, the one with the stronger bound joins in."""
-
-RACE = 1000 * MS
-"""After so much work of both, only the one with the better bound goes on."""
 
 
 class Solver:
@@ -63,13 +42,21 @@ class Solver:
         Whether nothing better is left.
     """
 
-    def __init__(self, problem: Problem, places: Places, starts: Int32Array, run: Run) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        places: Places,
+        starts: Int32Array,
+        run: Run,
+        settings: ExactSettings = DEFAULT_SETTINGS,
+    ) -> None:
         self.problem, self.places, self.run, self.limits = problem, places, run, run.limits
-        self.leaves = list_leaves(problem, places, self.limits)
+        self.settings = settings
+        self.leaves = list_leaves(problem, places, self.limits, settings)
         self.limits.check_long()
         self.certificate = Certificate(problem.objective, self.leaves)
         error = self.certificate.search_error
-        self.local = LocalSearch(self.leaves, starts, error, run.seed, self.limits.call)
+        self.local = LocalSearch(self.leaves, starts, error, run.seed, self.limits.call, settings)
         self.best, self.value = self.local.best, np.inf
         self.proofs: list[TreeSearch | DualSearch] = []
         self.dropped_nodes = 0
@@ -81,6 +68,11 @@ class Solver:
     def nodes(self) -> int:
         """Number of nodes so far."""
         return self.dropped_nodes + sum(proof.nodes for proof in self.proofs)
+
+    @property
+    def _spent(self) -> int:
+        """Work of the proofs that go on."""
+        return sum(proof.spent for proof in self.proofs)
 
     @property
     def evaluations(self) -> int:
@@ -102,41 +94,36 @@ class Solver:
         watch = Watch(check, self.limits)
         self._search_at_first(with_local)
         watch.end_if_told()
-        certificate, n_jobs = self.certificate, self.run.n_jobs
+        certificate, settings, n_jobs = self.certificate, self.settings, self.run.n_jobs
         certificate.tighten(-np.inf, self.value)
         error = certificate.search_error
-        tolerance = 2 * certificate.model_error + 4 * error
-        self.proofs = [TreeSearch(self.leaves, error, tolerance, n_jobs, self.limits.is_over)]
-        work, joined = FIRST_WORK, False
+        common = (self.leaves, error, 2 * certificate.model_error + 4 * error, n_jobs)
+        self.proofs = [TreeSearch(*common, self.limits.is_over, settings)]
+        work, joined = settings.first_work, False
         with Threads(n_jobs, self.limits) as threads:
             while not self.proven:
-                if self.proofs[0].spent > DUAL_AFTER and not joined:
+                if self.proofs[0].spent > settings.dual_after and not joined:
                     joined = True
-                    self._let_dual_join(tolerance, watch)
+                    compile_dual(self.limits)
+                    if self.limits.interrupted:
+                        self.limits.check()
+                    dual = self.limits.call(DualSearch, *common, watch.is_over, settings)
+                    watch.end_if_told()
+                    self.proofs.append(dual)
                 self._turn(work, with_local, threads, watch)
                 watch.check()
-                work = min(2 * work, MOST_WORK)
+                work = min(2 * work, settings.max_work)
 
     def _search_at_first(self, with_local: bool) -> None:
         """Descend from the first start; with the local search, for a while from the others."""
         max_evals, local = self.run.max_evals, self.local
         local.step(max_evals)
         while with_local and self.best.size and local.starts:
-            enough = local.work >= START_WORK or local.passes >= max_evals
+            enough = local.work >= self.settings.start_work or local.passes >= max_evals
             if enough or self.limits.flag[0]:
                 break
             local.step(max_evals)
         self._take(local.best, local.value)
-
-    def _let_dual_join(self, tolerance: float, watch: Watch) -> None:
-        """Begin the proof with the stronger bound."""
-        compile_dual(self.limits)
-        if self.limits.interrupted:
-            self.limits.check()
-        setting = (self.certificate.search_error, tolerance, self.run.n_jobs, watch.is_over)
-        dual = self.limits.call(DualSearch, self.leaves, *setting)
-        watch.end_if_told()
-        self.proofs.append(dual)
 
     def _turn(self, work: int, with_local: bool, threads: Threads, watch: Watch) -> None:
         """Let all go on for a while, and take over what they find.
@@ -164,7 +151,10 @@ class Solver:
         if finished:
             self._drop_all_but(finished[0])
             self.proven = True
-        elif len(self.proofs) > 1 and sum(proof.spent for proof in self.proofs) > RACE:
+        elif (
+            len(self.proofs) > 1
+            and sum(proof.spent for proof in self.proofs) > self.settings.race_work
+        ):
             self._drop_all_but(max(self.proofs, key=lambda proof: proof.bound))
 
     def release(self) -> None:
@@ -173,16 +163,16 @@ class Solver:
 
     def _drop_all_but(self, proof: TreeSearch | DualSearch) -> None:
         """Go on with one proof alone."""
-        self.certificate.tie_error = proof.noise
+        self.certificate.tie_error = proof.search_error
         self.dropped_nodes = self.nodes - proof.nodes
         self.proofs = [proof]
 
     def _search_for_a_while(self) -> None:
         """Give the local search its share of the work."""
         local, max_evals = self.local, self.run.max_evals
-        share = SHARE if local.in_vain < PATIENCE else LATER_SHARE
-        spent = sum(proof.spent for proof in self.proofs)
-        stop = min(share * spent, local.work + MOST_WORK)
+        settings, fruitful = self.settings, local.failures < self.settings.max_failures
+        share = settings.search_share if fruitful else settings.late_search_share
+        stop = min(share * self._spent, local.work + settings.max_work)
         while self.best.size and local.work < stop and local.passes < max_evals:
             local.step(max_evals)
             if self.limits.is_over():

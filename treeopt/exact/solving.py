@@ -11,6 +11,7 @@ from treeopt.errors import TreeoptError
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.compiling import compile_once
 from treeopt.exact.reduction import reduce_places
+from treeopt.exact.settings import DEFAULT_SETTINGS
 from treeopt.exact.solver import Solver
 from treeopt.exact.starts import best_start, find_starts
 from treeopt.model.frames import named
@@ -21,12 +22,8 @@ from treeopt.run.run import Run
 from treeopt.run.status import Status, Stopped
 from treeopt.types import Int32Array, IntArray
 
-LONG_STEPS = 20_000_000
-"""If the longest step between two checks of the limits reads more numbers than this, it runs on a
-thread of its own."""
-
-PASSES = 60
-"""Number of passes over all boxes that a descent makes, about."""
+SETTINGS = DEFAULT_SETTINGS
+"""The settings of all decisions."""
 
 PROVEN = "the optimum is proven"
 
@@ -55,8 +52,8 @@ def has_long_steps(problem: Problem) -> bool:
     objective, places = problem.objective, problem.places
     in_order = all(places.ordered[j] for j in places.free)
     lines = objective.n_trees if in_order else objective.n_leaves
-    passes = objective.n_leaves * (places.free.size + PASSES)
-    return bool(passes + lines * int(places.start[-1]) > LONG_STEPS)
+    passes = objective.n_leaves * (places.free.size + SETTINGS.descent_passes)
+    return bool(passes + lines * int(places.start[-1]) > SETTINGS.long_step)
 
 
 class _Attempt:
@@ -79,8 +76,8 @@ class _Attempt:
         with run.until_stopped(self._release):
             if limits.interrupted or limits.watched:
                 limits.check()
-            self.places, starts = reduce_places(self.problem, starts, limits)
-            self.solver = Solver(self.problem, self.places, starts, run)
+            self.places, starts = reduce_places(self.problem, starts, limits, SETTINGS)
+            self.solver = Solver(self.problem, self.places, starts, run, SETTINGS)
             if proof:
                 self.solver.prove(look, with_local)
             else:

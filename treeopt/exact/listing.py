@@ -1,0 +1,165 @@
+"""Listing the leaves of all terms of a problem as boxes of places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeopt.errors import InputError
+from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.kernels.list_boxes import BoxRoom, GridPlaces, TreesToList, list_boxes
+from treeopt.problem.leaves import Leaves
+from treeopt.problem.places import Places
+from treeopt.problem.problem import Problem
+from treeopt.problem.terms import ModelTerm
+from treeopt.run.limits import Limits
+from treeopt.types import Array, IntArray
+
+
+def list_leaves(
+    problem: Problem,
+    places: Places,
+    limits: Limits,
+    settings: ExactSettings = DEFAULT_SETTINGS,
+) -> Leaves:
+    """Return the boxes of all leaves that the places leave reachable.
+
+    The terms follow one after the other; values are signed so that smaller is better.
+    """
+    sign = problem.objective.sign
+    terms = enumerate(places.grid.terms)
+    listed = [_list_term(k, term, sign, places, limits, settings) for k, term in terms]
+    if len(listed) == 1:
+        value, low, high, leaf, start = listed[0]
+    else:
+        value, leaf = (np.concatenate([part[i] for part in listed]) for i in (0, 3))
+        low, high = (np.concatenate([part[i] for part in listed], axis=1) for i in (1, 2))
+        offsets = np.cumsum([0, *(part[0].size for part in listed)])
+        starts = [part[4][:-1] + offset for part, offset in zip(listed, offsets, strict=False)]
+        start = np.concatenate([*starts, offsets[-1:]])
+    limits.check_long()
+    constant = sign * problem.objective.constant
+    return Leaves(value, low, high, leaf, start, places.start, constant, limits.flag)
+
+
+def _list_term(
+    k: int,
+    term: ModelTerm,
+    sign: float,
+    places: Places,
+    limits: Limits,
+    settings: ExactSettings,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the boxes of one term: value, low, high, leaf, and where each tree begins."""
+    ensemble, p = term.ensemble, places.free.size
+    trees = _trees_to_list(term, sign * term.weight)
+    cells = _cells_of_places(k, term, places, limits)
+    size = ensemble.n_leaves
+    while True:
+        room = BoxRoom(
+            value=np.empty(size),
+            low=np.empty((p, size), np.int32),
+            high=np.empty((p, size), np.int32),
+            leaf=np.empty(size, np.int32),
+            start=np.empty(ensemble.n_trees + 1, np.int64),
+            met=np.empty((size, 2 * p), np.int32),
+            met_start=np.empty(ensemble.n_leaves, np.int64),
+            met_count=np.empty(ensemble.n_leaves, np.int32),
+        )
+        t = n = 0
+        while t < ensemble.n_trees:
+            if t > 0 or limits.watched:
+                limits.check()
+            ends = (n + settings.slice_boxes, settings.max_boxes)
+            t, n = limits.call(list_boxes, trees, cells, room, t, n, *ends, limits.flag)
+            if n > settings.max_boxes:
+                raise InputError(
+                    f"categories leave so many combinations that the leaves of {ensemble.source} "
+                    f"are more than {settings.max_boxes} boxes. List fewer of them in categories, "
+                    "or fix some features."
+                )
+        if n <= size:
+            break
+        size = n
+    limits.check_long()
+    low, high = (
+        _first_columns(table, n, limits, settings.copied_numbers) for table in (room.low, room.high)
+    )
+    return room.value[:n], low, high, room.leaf[:n], room.start
+
+
+def _trees_to_list(term: ModelTerm, sign: float) -> TreesToList:
+    """Return the trees of a term as the kernel takes them."""
+    ensemble, compiled = term.ensemble, term.ensemble.compiled
+    cells = compiled.cells
+    return TreesToList(
+        left=ensemble.left,
+        right=ensemble.right,
+        tree_start=ensemble.tree_start,
+        slot=cells.node_slot,
+        rank=cells.node_rank,
+        bit=cells.node_bit,
+        slot_feature=cells.slot_feature,
+        slot_table=cells.slot_table,
+        lut=cells.lut,
+        first=compiled.leaves[0],
+        leaf_start=compiled.leaf_start,
+        leaf_order=compiled.leaf_order,
+        leaf_value=compiled.leaf_value.astype(np.float64, copy=False),
+        depth=compiled.depth,
+        sign=sign,
+    )
+
+
+def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) -> GridPlaces:
+    """Return the places with their cells as term ``k`` counts them."""
+    cells, grid = term.ensemble.compiled.cells, places.grid
+    features = grid.features_of(k)
+    free = np.full(len(places.cells), -1, np.int64)
+    free[places.free] = np.arange(places.free.size)
+    below_start = np.cumsum(np.append(0, cells.n_cells))
+    below = np.zeros(int(below_start[-1]), np.int64)
+    only_cell = np.zeros(features.size, np.int64)
+    place_cell = np.empty(int(places.start[-1]), np.int64)
+    for i, j in enumerate(features):
+        own = grid.own_cells(k, i, places.cells[j])
+        only_cell[i] = own[0]
+        if free[j] < 0:
+            continue
+        if places.ordered[j]:
+            n = int(cells.n_cells[i])
+            in_sequence = own[-1] - own[0] == own.size - 1 and own is places.cells[j]
+            below[below_start[i] : below_start[i] + n] = _count_up_to(own, n, in_sequence)
+            limits.check_long()
+        else:
+            place_cell[places.start[free[j]] : places.start[free[j] + 1]] = own
+    ordered = np.array([places.ordered[j] for j in places.free], np.bool_)
+    return GridPlaces(
+        free=free[features],
+        cell=only_cell,
+        ordered=ordered,
+        unordered=np.flatnonzero(~ordered),
+        place_start=places.start,
+        place_cell=place_cell,
+        below_start=below_start,
+        below=below,
+    )
+
+
+def _count_up_to(cells: IntArray, n: int, in_sequence: bool) -> IntArray:
+    """Return how many of some ascending cells are not above each of ``0..n-1``."""
+    numbers = np.arange(n)
+    if in_sequence:
+        counts: IntArray = np.clip(numbers - cells[0] + 1, 0, cells.size)
+        return counts
+    return np.searchsorted(cells, numbers, side="right")
+
+
+def _first_columns(table: Array, n: int, limits: Limits, at_once: int) -> Array:
+    """Return the first columns of a table, side by side in memory."""
+    if n == table.shape[1] or table.shape[0] * n <= at_once:
+        return np.ascontiguousarray(table[:, :n])
+    copied = np.empty((table.shape[0], n), table.dtype)
+    for k, row in enumerate(table):
+        limits.check_long()
+        copied[k] = row[:n]
+    return copied
