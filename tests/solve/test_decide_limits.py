@@ -86,7 +86,7 @@ def no_memory() -> None:
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("dual", [False, True])
 def test_a_thread_that_does_the_steps_changes_nothing(sense, n_jobs, dual, monkeypatch):
-    monkeypatch.setattr(solver, "DUAL_AFTER", -1 if dual else 10**18)
+    change_settings(monkeypatch, dual_after=-1 if dual else 10**18)
     e, X, best = hard(sense)
     plain = SENSES[sense](e, X, rng=0, n_jobs=n_jobs)
     change_settings(monkeypatch, long_step=-1)

@@ -240,13 +240,13 @@ def test_a_proof_in_words():
     res = treeopt.minimize(made, X, fixed={"b": 2.0}, rng=0)
     text = str(res)
     assert text == repr(res)
-    assert text.startswith(f"{res.fun:.10g} is the least prediction, to the last bit.")
+    assert text.startswith(f"{res.fun:.10g} is the minimum prediction, proven to the last bit.")
     assert "The optimum is proven, after " in text
     assert f"{res.nfev} evaluations and {res.nodes} node" in text
     lines = text.splitlines()
     assert [line.split()[0] for line in lines[-4:]] == list("abcd")
     assert "from " in lines[-4] and " to " in lines[-4] and lines[-3].endswith("fixed")
-    assert "largest prediction" in str(treeopt.maximize(made, X))
+    assert "maximum prediction" in str(treeopt.maximize(made, X))
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 1), st.integers(-12, 3))
@@ -307,7 +307,7 @@ def test_one_node_is_no_nodes():
 def test_a_stop_in_words():
     e, X = hardest()
     low = str(treeopt.minimize(e, X, time_limit=0.05))
-    assert "is the least prediction found; none is below " in low and "(gap " in low
+    assert "is the lowest prediction found; none is below " in low and "(gap " in low
     assert "The time limit of 0.05 s is reached, after " in low
     assert "none is above" in str(treeopt.maximize(e, X, time_limit=0.05))
     local = str(treeopt.minimize(e, X, method="local", max_evals=5))
@@ -377,7 +377,7 @@ def test_the_history_tells_how_it_went():
     for sense in SENSES:
         res = SENSES[sense](e, X, time_limit=0.3, rng=0)
         check(res, sense)
-        assert res.history.dtype.names == ("time", "nfev", "fun", "bound")
+        assert res.history.dtype.names == ("nfev", "time", "fun", "bound")
         assert res.history.size > 3 and np.isfinite(res.bound)
         assert res.history["fun"][-1] == res.fun and res.history["bound"][-1] == res.bound
         assert len(np.unique(res.history[["fun", "bound"]])) == res.history.size
