@@ -21,8 +21,10 @@ from treeopt.exact import descent, dual, reduction, tree_search
 from treeopt.exact.branching import BRANCH, EMPTY, NARROW, SOLVED, examine, new_cut_room
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.descent import LocalSearch
-from treeopt.exact.dual import Part
+from treeopt.exact.dual_cut import choose_cut
+from treeopt.exact.dual_part import LARGE, Part, whole_part
 from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.dual_shrink import shrink
 from treeopt.exact.listing import list_leaves
 from treeopt.exact.lists import Lists, gather, narrow
 from treeopt.exact.settings import ExactSettings
@@ -390,12 +392,12 @@ def kept_at_random(part: Part, rng: np.random.Generator) -> np.ndarray:
     return keep
 
 
-def ascended(part: Part, sweeps: int, cut: float, step: float, keep: np.ndarray) -> float:
+def ascended(part: Part, sweeps: int, cutoff: float, step: float, keep: np.ndarray) -> float:
     """Return the bound after some sweeps, one feature after the other."""
     at, end = 0, sweeps * (part.place_start.size - 1)
-    bound, at = dual.ascend(part, at, end, 0, cut, step, keep)
+    bound, at = dual.ascend(part, at, end, 0, cutoff, step, keep)
     while at < end:
-        bound, at = dual.ascend(part, at, end, 1, cut, step, keep)
+        bound, at = dual.ascend(part, at, end, 1, cutoff, step, keep)
     return bound
 
 
@@ -403,7 +405,7 @@ def priced(seed: int, sweeps: int = 2) -> tuple[Part, float]:
     """Return a part with prices that are not zero."""
     leaves = random_leaves(seed, n_trees=6, most=8)
     step = steps_of(leaves)
-    part = dual.whole_part(leaves, step)
+    part = whole_part(leaves, step)
     ascended(part, sweeps, 1e9, step, np.ones(part.place.size, bool))
     return part, step
 
@@ -412,7 +414,7 @@ def priced(seed: int, sweeps: int = 2) -> tuple[Part, float]:
 @settings(FUZZ, max_examples=30)
 def test_the_whole_part_is_the_whole_problem(seed):
     leaves = random_leaves(seed)
-    part = dual.whole_part(leaves, steps_of(leaves))
+    part = whole_part(leaves, steps_of(leaves))
     for place in points_of(leaves):
         held = values_at(part, tuple(place))
         true = leaves.value[inside(leaves, place)]
@@ -425,7 +427,7 @@ def test_a_smaller_part_keeps_the_sums(seed, sweeps):
     """At each point that is left they are those of the whole; joined places are alike."""
     part, _ = priced(seed, sweeps)
     keep = kept_at_random(part, np.random.default_rng(seed))
-    settled, small = dual.shrink(part, keep)
+    settled, small = shrink(part, keep)
     before = {at: v for at, v in sums_of(part).items() if keep[list(at)].all()}
     after = sums_of(small)
     assert all(before[at] == settled + v for at, v in after.items())
@@ -450,13 +452,13 @@ def test_prices_raise_the_bound_and_keep_it_true(seed, sweeps, before):
 def test_no_place_of_a_better_point_is_left_out(seed, sweeps, above):
     part, step = priced(seed, 1)
     sums = sums_of(part)
-    cut = min(sums.values()) + above
+    cutoff = min(sums.values()) + above
     keep = np.ones(part.place.size, bool)
-    bound = ascended(part, sweeps, cut, step, keep)
+    bound = ascended(part, sweeps, cutoff, step, keep)
     assert bound <= min(sums.values())
-    feature, at = dual.choose_cut(part, 1e-6, cut, keep)
+    feature, at = choose_cut(part, 1e-6, cutoff, keep)
     for places, value in sums.items():
-        if value < cut - step:  # which is no multiple of it
+        if value < cutoff - step:  # which is no multiple of it
             assert keep[list(places)].all()
     if feature >= 0:
         assert part.place_start[feature] <= at < part.place_start[feature + 1] - 1
@@ -470,18 +472,18 @@ def test_a_node_of_the_stronger_bound(seed, above):
     keep = kept_at_random(part, np.random.default_rng(seed))
     every = {at: v for at, v in sums_of(part).items() if keep[list(at)].all()}
     least = min(every.values())
-    cut = least + above
-    node = DualSearch(leaves, 0.0, 0.0, 1)._bounded(part, keep, 0.0, cut).node
+    cutoff = least + above
+    node = DualSearch(leaves, 0.0, 0.0, 1)._bounded(part, keep, 0.0, cutoff).node
     if node is None:
-        assert least >= cut - step
+        assert least >= cutoff - step
         return
     left = {at: v + node.settled for at, v in sums_of(node.part).items()}
-    assert min(node.bound, cut) <= least + step and all(every[at] == v for at, v in left.items())
-    if least < cut - step:
+    assert min(node.bound, cutoff) <= least + step and all(every[at] == v for at, v in left.items())
+    if least < cutoff - step:
         assert min(left.values()) == least
     if not node.part.value.size:
         assert node.bound == node.settled
-    elif least < cut - step:
+    elif least < cutoff - step:
         both = [{at: v for at, v in left.items() if kept(node, side, at)} for side in (0, 1)]
         assert min(v for half in both for v in half.values()) == least
         assert not set(both[0]) & set(both[1])
@@ -495,11 +497,11 @@ def kept(node, side: int, at: tuple[int, ...]) -> bool:
 
 def test_prices_that_grow_too_large_are_not_relied_on():
     leaves = random_leaves(5, n_trees=6)
-    part = dual.whole_part(leaves, steps_of(leaves))
+    part = whole_part(leaves, steps_of(leaves))
     part.lam[:] = 2.0**60 * steps_of(leaves)
     keep = np.ones(part.place.size, bool)
     bound = ascended(part, 2, 1e9, steps_of(leaves), keep)
-    assert bound == -dual.LARGE and keep.all() and not part.lam.any()
+    assert bound == -LARGE and keep.all() and not part.lam.any()
 
 
 # Whole searches.

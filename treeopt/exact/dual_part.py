@@ -1,0 +1,233 @@
+"""The problem of a node in the form that the dual bound works on.
+
+A `Part` has no boxes of places. For each pair of a tree and a feature that the tree splits on, the
+places of the feature fall into segments between the tree's cuts. A box that does not span the whole
+feature has a limit there: its first and last segment. `dual` has a table of these words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from treeopt.kernels.jit import inlined, is_set, kernel
+
+if TYPE_CHECKING:
+    from treeopt.problem.leaves import Leaves
+    from treeopt.types import Array, FloatArray, Int32Array, IntArray
+
+LARGE = 1e300
+"""More than any sum."""
+
+COPIED = 2**16
+"""Numbers that are copied between two checks of the flag that ends the search."""
+
+
+class Part(NamedTuple):
+    """What is left of the problem at a node: boxes, segments and prices, without the rest.
+
+    Attributes
+    ----------
+    place_start : int32 array
+        First place of each feature; all places are numbered consecutively.
+    place : int32 array
+        The number, in the whole grid, of the first place that each of them stands for.
+    value, tree_start : float64 and int32 arrays
+        The boxes of each tree.
+    pair_start, pair_feature : int32 arrays
+        The pairs of each tree, and their features.
+    segment_start, first, end : int32 arrays
+        The segments of each pair, and their places within the feature.
+    lam : float64 array
+        The price of each segment.
+    limit_start, box, from_, to : int32 arrays
+        The limits of each pair: the box, its first and its last segment.
+    stop : int64 array
+        Not 0 if the search has to end, see `leaves`.
+    """
+
+    place_start: Int32Array
+    place: Int32Array
+    value: FloatArray
+    tree_start: Int32Array
+    pair_start: Int32Array
+    pair_feature: Int32Array
+    segment_start: Int32Array
+    first: Int32Array
+    end: Int32Array
+    lam: FloatArray
+    limit_start: Int32Array
+    box: Int32Array
+    from_: Int32Array
+    to: Int32Array
+    stop: IntArray = np.zeros(1, np.int64)
+
+
+@kernel
+def first_of(x: Array, n: int, stop: IntArray) -> Array:
+    """Return the first ``n`` numbers of an array, which may be very long: a copy if it has more."""
+    if n == x.size:
+        return x
+    copied = np.empty(n, x.dtype)
+    for a in range(0, n, COPIED):
+        if is_set(stop):
+            break
+        for i in range(a, min(a + COPIED, n)):
+            copied[i] = x[i]
+    return copied
+
+
+@kernel
+def trimmed(new: Part, n_places: int, n_boxes: int, n_trees: int) -> Part:
+    """Return a part without the unused ends of its arrays.
+
+    The other numbers follow: ``pair_start`` has the number of pairs, and so on.
+    """
+    n_pairs = new.pair_start[n_trees]
+    n_segments, n_limits = new.segment_start[n_pairs], new.limit_start[n_pairs]
+    return Part(
+        new.place_start,
+        first_of(new.place, n_places, new.stop),
+        first_of(new.value, n_boxes, new.stop),
+        new.tree_start[: n_trees + 1].copy(),
+        new.pair_start[: n_trees + 1].copy(),
+        new.pair_feature[:n_pairs].copy(),
+        new.segment_start[: n_pairs + 1].copy(),
+        first_of(new.first, n_segments, new.stop),
+        first_of(new.end, n_segments, new.stop),
+        first_of(new.lam, n_segments, new.stop),
+        new.limit_start[: n_pairs + 1].copy(),
+        first_of(new.box, n_limits, new.stop),
+        first_of(new.from_, n_limits, new.stop),
+        first_of(new.to, n_limits, new.stop),
+        new.stop,
+    )
+
+
+@kernel
+def whole_part(leaves: Leaves, step: float) -> Part:
+    """Return the whole problem, with prices of zero and values rounded down to steps."""
+    n_trees, p = leaves.start.size - 1, leaves.low.shape[0]
+    widest = 1
+    for j in range(p):
+        widest = max(widest, leaves.place_start[j + 1] - leaves.place_start[j])
+    mark = np.zeros(widest + 1, np.int64)
+    segment = np.zeros(widest + 1, np.int64)
+    part = empty_part(leaves, count_limits(leaves))
+    n_pairs, n_segments, n_limits = 0, 0, 0
+    for t in range(n_trees):
+        for j in range(p):
+            if is_set(leaves.stop):
+                break
+            if not mark_cuts(leaves, t, j, mark, t * p + j + 1):
+                continue
+            n_segments = add_segments(leaves, part, j, n_segments, mark, t * p + j + 1, segment)
+            n_limits = add_limits(leaves, part, t, j, n_limits, segment)
+            part.pair_feature[n_pairs] = j
+            n_pairs += 1
+            part.segment_start[n_pairs] = n_segments
+            part.limit_start[n_pairs] = n_limits
+        part.pair_start[t + 1] = n_pairs
+    round_down(leaves, step, part)
+    whole: Part = trimmed(part, part.place.size, part.value.size, n_trees)
+    return whole
+
+
+@inlined
+def count_limits(leaves: Leaves) -> int:
+    """Return the number of sides, over all boxes, that do not span their feature."""
+    n = 0
+    for j in range(leaves.low.shape[0]):
+        if is_set(leaves.stop):
+            break
+        size = leaves.place_start[j + 1] - leaves.place_start[j]
+        for i in range(leaves.value.size):
+            if leaves.low[j, i] > 0 or leaves.high[j, i] < size - 1:
+                n += 1
+    return n
+
+
+@inlined
+def empty_part(leaves: Leaves, n_limits: int) -> Part:
+    """Return a part with room for all pairs, segments and limits.
+
+    The largest arrays are not filled: that would take long.
+    """
+    n_trees, p = leaves.start.size - 1, leaves.low.shape[0]
+    n_segments = 2 * n_limits + n_trees * p
+    return Part(
+        leaves.place_start.astype(np.int32),
+        np.arange(leaves.place_start[-1]).astype(np.int32),
+        np.empty(leaves.value.size),
+        leaves.start.astype(np.int32),
+        np.zeros(n_trees + 1, np.int32),
+        np.zeros(n_trees * p, np.int32),
+        np.zeros(n_trees * p + 1, np.int32),
+        np.empty(n_segments, np.int32),
+        np.empty(n_segments, np.int32),
+        np.empty(n_segments),
+        np.zeros(n_trees * p + 1, np.int32),
+        np.empty(n_limits, np.int32),
+        np.empty(n_limits, np.int32),
+        np.empty(n_limits, np.int32),
+        leaves.stop,
+    )
+
+
+@inlined
+def mark_cuts(leaves: Leaves, t: int, j: int, mark: IntArray, stamp: int) -> bool:
+    """Mark the places of a feature where a box of a tree begins or ends; tell if there is a cut."""
+    size = leaves.place_start[j + 1] - leaves.place_start[j]
+    any_cut = False
+    for i in range(leaves.start[t], leaves.start[t + 1]):
+        a, b = leaves.low[j, i], leaves.high[j, i] + 1
+        mark[a] = mark[b] = stamp
+        any_cut = any_cut or a > 0 or b < size
+    return any_cut
+
+
+@inlined
+def add_segments(
+    leaves: Leaves, part: Part, j: int, n: int, mark: IntArray, stamp: int, segment: IntArray
+) -> int:
+    """Add the segments between the marked cuts of a feature, and note that of each place.
+
+    Returns the new number of segments.
+    """
+    size = leaves.place_start[j + 1] - leaves.place_start[j]
+    part.first[n] = 0
+    for c in range(size):
+        if c > 0 and mark[c] == stamp:
+            part.end[n] = c
+            part.lam[n] = 0.0
+            n += 1
+            part.first[n] = c
+        segment[c] = n
+    part.end[n] = size
+    part.lam[n] = 0.0
+    return n + 1
+
+
+@inlined
+def add_limits(leaves: Leaves, part: Part, t: int, j: int, n: int, segment: IntArray) -> int:
+    """Add the limits of a tree's boxes along a feature; return the new number of limits."""
+    size = leaves.place_start[j + 1] - leaves.place_start[j]
+    for i in range(leaves.start[t], leaves.start[t + 1]):
+        a, b = leaves.low[j, i], leaves.high[j, i]
+        if a > 0 or b < size - 1:
+            part.box[n] = i
+            part.from_[n], part.to[n] = segment[a], segment[b]
+            n += 1
+    return n
+
+
+@inlined
+def round_down(leaves: Leaves, step: float, part: Part) -> None:
+    """Set the values of a part: those of the leaves, rounded down to multiples of a step."""
+    n = part.value.size
+    for a in range(0, n, COPIED):
+        if is_set(leaves.stop):
+            break
+        for i in range(a, min(a + COPIED, n)):
+            part.value[i] = np.floor(leaves.value[i] / step) * step
