@@ -37,18 +37,8 @@ from text import number, provenance, table
 
 import treeopt
 from treeopt.arguments import read_seed
-from treeopt.stepdirect.paper.algorithm import advance, record
-from treeopt.stepdirect.paper.state import (
-    BEST,
-    EVALUATED,
-    ITERATION,
-    RECTANGLES,
-    SELECTED,
-    THIRD,
-    State,
-    grown,
-    new_state,
-)
+from treeopt.stepdirect.driver import Driver
+from treeopt.stepdirect.paper.state import THIRD, State
 
 S = treeopt.StepDirectSettings
 DIRECT_SETTINGS, PAPER_SETTINGS = S.direct(), S.paper()
@@ -77,22 +67,18 @@ COLUMNS = (*KEY, "nfev", "seconds", "value", "bound", "settings", "versions", "m
 def iterations(problem: Problem, settings: Any, max_evals: int) -> Iterator[State]:
     """Run a search and yield its state whenever rectangles have just been selected."""
     weight = settings.weights_for(problem.weights.copy())
-    state, rules = new_state(weight, read_seed(SEED)), settings.rules_for(weight, 1)
+    driver = Driver.begin(settings.rules_for(weight, 1), weight, read_seed(SEED))
     low, high = problem.bounds.T
     seen = -1
     while True:
-        n = advance(state, rules)
-        if n < 0:
-            state = grown(state, -n)
-            continue
-        first = state.counter[EVALUATED]
-        if state.counter[SELECTED] and state.counter[ITERATION] > seen:
-            seen = state.counter[ITERATION]
-            yield state
-        if n == 0 or first + n > max_evals:
+        U = driver.propose()
+        count = driver.state.counter["0"][0]
+        if count["selected"] and count["iteration"] > seen:
+            seen = int(count["iteration"])
+            yield driver.state
+        if not len(U) or count["evaluated"] + len(U) > max_evals:
             return
-        values = problem.fun(low + (high - low) * state.u[first : first + n])
-        record(values, state.counter, state.sample)
+        driver.record(problem.fun(low + (high - low) * U))
 
 
 def state_after(problem: Problem, settings: Any, evaluations: int) -> State:
@@ -103,14 +89,14 @@ def state_after(problem: Problem, settings: Any, evaluations: int) -> State:
 
 def rectangles(state: State) -> tuple[Array, Array]:
     """Return the lower corners and the sides of all rectangles, in the unit cube."""
-    n = state.counter[RECTANGLES]
+    n = state.counter["rectangles"][0]
     sides = THIRD[state.level[:n]]
     return state.centre[:n] - sides / 2, sides
 
 
 def size_and_value(state: State, settings: Any) -> tuple[Array, Array]:
     """Return d σ and f_H of all rectangles."""
-    rect = state.rect[: state.counter[RECTANGLES]]
+    rect = state.rect[: state.counter["rectangles"][0]]
     sigma = 1.0
     if settings.neighbourhood is not None:
         sigma = np.maximum(rect["differ"] / rect["near"], settings.sigma_min)
@@ -129,11 +115,11 @@ def draw_selection(path: Path) -> str:
     for panel, (name, settings) in zip(panels, SELECTING.items(), strict=True):
         state = state_after(problem, settings, SELECTION_AT)
         size, value = size_and_value(state, settings)
-        chosen = state.task["selected"][: state.counter[SELECTED]]
+        chosen = state.task["selected"][: state.counter["selected"][0]]
         hull = chosen[np.unique(size[chosen], return_index=True)[1]]
-        n = state.counter[EVALUATED]
+        n = state.counter["evaluated"][0]
         values = state.sample["f"][:n]
-        f_min = values[state.counter[BEST]]
+        f_min = values[state.counter["best"][0]]
         scale = abs(f_min - np.median(values)) if settings.neighbourhood else abs(f_min)
         goal = f_min - settings.epsilon * scale
         panel.scatter(size, value, s=12, color="0.6", label="rectangles")
@@ -169,14 +155,14 @@ def draw_partition(path: Path) -> None:
     panels = figure.subplots(1, len(DIVIDING), sharey=True)
     for panel, (name, settings) in zip(panels, DIVIDING.items(), strict=True):
         state = state_after(problem, settings, PARTITION_AT)
-        n = state.counter[EVALUATED]
-        found = state.sample["f"][state.counter[BEST]]
+        n = state.counter["evaluated"][0]
+        found = state.sample["f"][state.counter["best"][0]]
         image = panel.imshow(landscape, "viridis", "log", origin="lower", extent=(0, 1, 0, 1))
         for lower, sides in zip(*rectangles(state), strict=True):
             panel.add_patch(Rectangle(lower, *sides, fill=False, color="white", lw=0.5))
         panel.plot(*state.u[:n].T, ".", color="black", ms=2)
         panel.plot(*centre, "o", mfc="none", color="red", ms=14, mew=1.5)
-        panel.plot(*state.u[state.counter[BEST]], "*", color="red", ms=8)
+        panel.plot(*state.u[state.counter["best"][0]], "*", color="red", ms=8)
         panel.set_title(f"{name}: {found:.3f} after {n} evaluations", fontsize=10)
         for k, axis in enumerate((panel.xaxis, panel.yaxis)):
             ticks = np.linspace(0, 1, 5)

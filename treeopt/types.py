@@ -18,3 +18,5 @@ Int8Array: TypeAlias = NDArray[np.int8]
 UInt64Array: TypeAlias = NDArray[np.uint64]
 UInt32Array: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+RecordArray: TypeAlias = NDArray[np.void]
+"""An array of records: a structured dtype with named fields."""

@@ -23,6 +23,7 @@ from treeopt.problem.dimensions import (
     from_text,
     read_dimension,
     read_dimensions,
+    real_dimensions,
 )
 
 finite = st.floats(-1e6, 1e6)
@@ -98,6 +99,29 @@ def test_a_space_is_its_dimensions(found, seed):
         assert codes[:, k].tobytes() == (found[k].codes(U[:, column]) + 0.0).tobytes()
     assert space.codes_of(space.points(codes)).tobytes() == codes.tobytes()
     assert not np.signbit(codes[codes == 0]).any()
+
+
+@given(st.lists(dimensions().filter(lambda d: d.kind != "choice"), min_size=1), st.integers(0, 9))
+def test_values_are_a_matrix_of_numbers(found, seed):
+    """For decisions: without names, and a choice of numbers is the number, NaN too."""
+    space = Dimensions([*found, Choice([3.5, -1, 7]), Choice([math.nan])])
+    codes = space.codes(np.random.default_rng(seed).random((7, space.free.size)))
+    before, values = codes.copy(), space.values(codes)
+    for row, point in zip(codes, values, strict=True):
+        own = [d.value(code) for d, code in zip(space.all, row, strict=True)]
+        assert np.array_equal(own, point, equal_nan=True)
+    assert np.array_equal(codes, before) and np.isnan(values[:, -1]).all()
+
+
+def test_a_real_box():
+    lower, upper = np.array([0.0, 2.0, -1.0]), np.array([1.0, 2.0, 5.0])
+    space = real_dimensions(lower, upper)
+    assert space.names is None and space.free.tolist() == [0, 2]
+    free, low, high = space.box
+    assert free.tolist() == [0, 2] and (low == lower).all() and (high == upper).all()
+    assert read_dimensions(space) is space
+    for other in (Real(1, 2, log=True), Real(0, 1, step=0.1), Integer(0, 3), Choice([1, 2])):
+        assert Dimensions([Real(0, 1), other]).box is None
 
 
 @given(st.lists(dimensions(largest=4), min_size=1, max_size=4))

@@ -296,7 +296,7 @@ def test_few_points_in_many_dimensions(name):
     search = StepDirect({f"x{k}": [False, True] for k in range(8)}, settings=PRESETS[name], rng=0)
     found = run(search, 300)
     assert len({repr(x) for x in found}) == len(found) == 256
-    assert len(search._state.sample) < 256 * 50
+    assert len(search._driver.state.sample) < 256 * 50
 
 
 @pytest.mark.parametrize("space", [[(1, 1), (2, 2)], {"a": (3, 3), "b": ["x"]}, {"r": (-0.0, 0.0)}])

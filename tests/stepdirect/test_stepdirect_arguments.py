@@ -80,7 +80,7 @@ def test_weights_and_bounds_by_name():
     expected = points(frame, [4, 3, 2, 1])
     for weights in (by_name, pd.Series(by_name)):
         assert np.array_equal(points(pairs, weights), expected)
-    with pytest.raises(InputError, match=says("weights[1] is nan", "each")):
+    with pytest.raises(InputError, match=says("weights is {'a': 1}", "each")):
         stepdirect(e, frame, weights={"a": 1})
     with pytest.raises(InputError, match=says("weights is", "'much'", "one number")):
         stepdirect(e, frame, weights={**by_name, "a": "much"})

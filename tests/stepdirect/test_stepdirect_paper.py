@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treeopt import StepDirectSettings, stepdirect
+from treeopt.stepdirect.driver import Driver
 from treeopt.stepdirect.paper import rules as r
 from treeopt.stepdirect.paper import state as s
-from treeopt.stepdirect.paper.algorithm import advance, record
+from treeopt.stepdirect.paper.algorithm import EXHAUSTED, ITERATION_OVER, advance, record
 from treeopt.stepdirect.paper.local_search import draw_directions
 from treeopt.stepdirect.paper.partition import rectangle_of
 from treeopt.stepdirect.paper.selection import potentially_optimal, select
@@ -55,24 +56,27 @@ def stepwise(seed: int, p: int, failures: float = 0.0) -> Callable:
 
 
 def moments(preset, weight, f, n, seed=0) -> Iterator[tuple]:
-    """Run until ``n`` evaluations; yield state and rules whenever points are asked for."""
+    """Run until ``n`` evaluations; yield state and the paper's rules whenever points are asked for.
+
+    Every preset runs by the same schedule, that of `Driver`.
+    """
     weight = preset.weights_for(np.asarray(weight, float))
-    rules = preset.rules_for(weight, 1)
-    state = s.new_state(weight, seed)
+    driver = Driver.begin(preset.rules_for(weight, 1), weight, seed)
     while True:
-        asked = advance(state, rules)
-        if asked < 0:
-            state = s.grown(state, -asked)
-            continue
-        yield state, rules
-        if asked == 0 or state.counter[s.EVALUATED] >= n:
+        U = driver.propose()
+        yield driver.state, driver.rules.paper
+        if not len(U) or count(driver.state, "evaluated") >= n:
             return
-        record(f(asked_points(state)), state.counter, state.sample)
+        driver.record(f(U))
+
+
+def count(state, name) -> int:
+    return int(state.counter[name][0])
 
 
 def asked_points(state) -> np.ndarray:
-    first = state.counter[s.EVALUATED]
-    return state.u[first : first + state.counter[s.ASKED]]
+    first = count(state, "evaluated")
+    return state.u[first : first + count(state, "asked")]
 
 
 def samples(state, j) -> list[int]:
@@ -111,7 +115,7 @@ def test_constants_are_those_of_the_paper():
     assert (c.n_directions, c.t_max_per_axis, c.local_search) == (5, 1.5, "coordinates")
     assert (c.ties, c.sides, c.weight_floor, c.refine) == ("all", "one", 0, 0)
     assert (c.epsilon_scale, c.search_region, c.grow_on_tie) == ("median", "rectangle", False)
-    assert c.rules_for(np.full(10, 0.1), 1).t_max == 15
+    assert c.rules_for(np.full(10, 0.1), 1).paper.t_max == 15
     assert inspect.signature(stepdirect).parameters["max_evals"].default == 2000
 
 
@@ -121,7 +125,7 @@ def test_constants_are_those_of_the_paper():
 @given(runs())
 def test_rectangles_tile_the_cube(moment):
     state, _ = moment
-    n = state.counter[s.RECTANGLES]
+    n = count(state, "rectangles")
     level = state.level[:n].astype(int)
     assert sum(Fraction(1, 3 ** int(k)) for k in level.sum(axis=1)) == 1
     # Corners as whole numbers, in units of the shortest side anywhere.
@@ -138,7 +142,7 @@ def test_rectangles_tile_the_cube(moment):
 def test_every_sample_is_stored_in_the_one_rectangle_that_contains_it(moment):
     state, _ = moment
     seen = []
-    for j in range(state.counter[s.RECTANGLES]):
+    for j in range(count(state, "rectangles")):
         inside = samples(state, j)
         seen += inside
         away = np.abs(state.u[inside] - state.centre[j])
@@ -151,16 +155,16 @@ def test_every_sample_is_stored_in_the_one_rectangle_that_contains_it(moment):
             assert (away <= half_sides(state, found) * (1 + 1e-9)).all()
             on_a_face = np.isclose(away, half_sides(state, found), rtol=1e-9, atol=0).any()
             assert found == j or on_a_face
-    assert sorted(seen) == list(range(state.counter[s.EVALUATED]))
+    assert sorted(seen) == list(range(count(state, "evaluated")))
 
 
 @given(runs())
 def test_best_sample_and_radius(moment):
     state, _ = moment
-    f = state.sample["f"][: state.counter[s.EVALUATED]]
-    best = state.counter[s.BEST]
+    f = state.sample["f"][: count(state, "evaluated")]
+    best = count(state, "best")
     assert best == (np.argmin(f) if np.isfinite(f).any() else s.NONE)
-    for j in range(state.counter[s.RECTANGLES]):
+    for j in range(count(state, "rectangles")):
         assert math.isclose(state.rect["radius"][j], np.linalg.norm(half_sides(state, j)))
 
 
@@ -172,7 +176,7 @@ with_sigma = [name for name, preset in PRESETS.items() if preset.neighbourhood]
 @given(runs(st.sampled_from(with_sigma)))
 def test_variability_is_its_definition(moment):
     state, rules = moment
-    n = state.counter[s.RECTANGLES]
+    n = count(state, "rectangles")
     centre, rect = state.centre[:n], state.rect[:n]
     for j in range(n):
         distance = np.zeros(n)
@@ -236,8 +240,8 @@ def test_potentially_optimal_is_definition_2(pairs, margin, lower, all_ties):
 @given(runs(failures=(0.0, 0.3, 1.0)))
 def test_selection_in_a_run_is_definition_2(moment):
     state, rules = moment
-    n = state.counter[s.RECTANGLES]
-    values = np.sort(state.sample["f"][: state.counter[s.EVALUATED]])
+    n = count(state, "rectangles")
+    values = np.sort(state.sample["f"][: count(state, "evaluated")])
     finite = values[np.isfinite(values)]
     f_min, worst = (finite[0], finite[-1]) if finite.size else (0.0, 0.0)
     f = np.minimum(state.rect["f"][:n], worst)
@@ -248,13 +252,35 @@ def test_selection_in_a_run_is_definition_2(moment):
     middle = min(np.median(np.minimum(values, 1e300)), worst)
     scale = abs(f_min) if rules.epsilon_scale == r.LEAST else abs(f_min - middle)
     select(state, rules)
-    chosen = state.task["selected"][: state.counter[s.SELECTED]].tolist()
+    chosen = state.task["selected"][: count(state, "selected")].tolist()
     sure, maybe = definition_2(size, f, f_min, rules.epsilon * scale)
     if not rules.all_ties:
         kinds = {(size[j], f[j]): j for j in sorted(maybe, reverse=True)}
         sure, maybe = (set(kinds.values()) & group for group in (sure, maybe))
     assert sure <= set(chosen) <= maybe
     assert chosen
+
+
+# Algorithm 1.
+
+
+@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if not preset.refine])
+def test_a_preset_without_refinement_is_algorithm_1_alone(name):
+    """The schedule that all presets share adds nothing to the paper's own loop."""
+    preset, n, f = PRESETS[name], 400, stepwise(2, 3)
+    *_, (state, _) = moments(preset, [3, 2, 1], f, n, 7)
+    weight = preset.weights_for(np.array([3.0, 2, 1]))
+    alone, rules = s.new_state(weight, 7), preset.rules_for(weight, 1).paper
+    while count(alone, "evaluated") < n:
+        asked = advance(alone, rules)
+        assert asked != EXHAUSTED
+        if asked < ITERATION_OVER:
+            alone = s.grown(alone, -asked)
+        elif asked > 0:
+            record(f(asked_points(alone)), alone)
+    m = min(count(state, "evaluated"), count(alone, "evaluated"))
+    assert m >= n and state.u[:m].tobytes() == alone.u[:m].tobytes()
+    assert state.sample["f"][:m].tobytes() == alone.sample["f"][:m].tobytes()
 
 
 # Initialization.
@@ -270,11 +296,11 @@ def test_initialization_is_as_printed(name, p):
     expected = 0.5 + np.vstack([np.zeros(p), steps])
     np.testing.assert_allclose(asked_points(state), expected, rtol=1e-15)
     state, rules = next(run)
-    assert state.counter[s.EVALUATED] == 2 * p + 1
+    assert count(state, "evaluated") == 2 * p + 1
     least = f(expected[1:]).reshape(p, 2).min(axis=1)
     axis = int(np.argmin(least))
     if rules.all_sides:
-        assert state.counter[s.RECTANGLES] == 2 * p + 1
+        assert count(state, "rectangles") == 2 * p + 1
     else:
         assert state.level[:3].tolist() == [np.eye(p, dtype=int)[axis].tolist()] * 3
         assert len(samples(state, 0)) == 1 + 2 * (p - 1)
@@ -285,7 +311,7 @@ def test_initialization_is_as_printed(name, p):
 @given(seeds, st.integers(1, 5))
 def test_no_point_is_evaluated_twice(name, seed, p):
     *_, (state, _) = moments(PRESETS[name], np.ones(p), stepwise(seed, p), 300)
-    u = state.u[: state.counter[s.EVALUATED]]
+    u = state.u[: count(state, "evaluated")]
     assert len(np.unique(u, axis=0)) == len(u)
 
 
@@ -300,21 +326,21 @@ def test_the_largest_weighted_side_is_divided_into_thirds(seed, weight, name):
         for j in axes:
             assert (state.level[j] == before[j] + np.isin(range(p), axes[j])).all()
         before, axes = state.level.copy(), {}
-        if state.counter[s.PHASE] != s.DIVIDE:
+        if count(state, "phase") != s.DIVIDE:
             continue
-        for job in state.task[: state.counter[s.JOBS]]:
+        for job in state.task[: count(state, "divisions")]:
             j, i = int(job["rect"]), int(job["axis"])
             axes.setdefault(j, []).append(i)
             for k, sign in ((job["lower"], -1), (job["upper"], 1)):
                 third = sign * 2 / 3 * half_sides(state, j) * (np.arange(p) == i)
                 np.testing.assert_allclose(state.u[k], state.centre[j] + third, rtol=1e-14)
-        assert list(axes) == state.task["selected"][: state.counter[s.SELECTED]].tolist()
+        assert list(axes) == state.task["selected"][: count(state, "selected")].tolist()
         for j in axes:
             v = state.weight * s.THIRD[state.level[j]]
             longest = np.flatnonzero(state.level[j] == state.level[j].min())
             assert axes[j] == (longest.tolist() if rules.all_sides else [np.argmax(v)])
     # Only the first division goes by the values, and may meet a coordinate of weight 0.
-    assert (state.level[: state.counter[s.RECTANGLES], state.weight == 0] <= 1).all()
+    assert (state.level[: count(state, "rectangles"), state.weight == 0] <= 1).all()
 
 
 @given(seeds, st.integers(2, 5))
@@ -366,12 +392,12 @@ def rounds(name, p, f, n, seed=0, **changes) -> Iterator[tuple]:
     """Yield every round of local search: state, rules, first point, and tasks before and after."""
     before = None
     for state, rules in moments(replace(PRESETS[name], **changes), np.ones(p), f, n, seed):
-        count = state.counter.copy()
-        if before is not None and before[0] == count[s.ITERATION]:
+        k, m = count(state, "iteration"), count(state, "evaluated")
+        if before is not None and before[0] == k:
             yield state, rules, *before[1:], state.task.copy()
         before = None
-        if count[s.PHASE] == s.SEARCH:
-            before = count[s.ITERATION], count[s.EVALUATED], state.task[: count[s.SELECTED]].copy()
+        if count(state, "phase") == s.SEARCH:
+            before = k, m, state.task[: count(state, "selected")].copy()
 
 
 searching = pytest.mark.parametrize("name", ["paper", "sphere", "box"])
@@ -398,13 +424,13 @@ def test_a_round_moves_and_adapts_its_step_as_algorithm_2(name, seed, p, grow_on
 @given(seed=seeds, p=st.integers(1, 5))
 def test_steps_are_δ_half_sides_and_stay_in_the_region(name, seed, p):
     for state, rules in moments(PRESETS[name], np.ones(p), stepwise(seed, p), 150, seed):
-        if state.counter[s.PHASE] != s.SEARCH:
+        if count(state, "phase") != s.SEARCH:
             continue
-        tasks = state.task[: state.counter[s.SELECTED]]
+        tasks = state.task[: count(state, "selected")]
         points = asked_points(state).reshape(len(tasks), rules.n_directions, p)
         for task, X in zip(tasks, points, strict=True):
             j, x = task["selected"], state.u[task["at"]]
-            if state.counter[s.ROUND] == 0:
+            if count(state, "round") == 0:
                 assert state.sample["f"][task["at"]] == state.rect["f"][j]
                 assert task["delta"] == 1
             middle, half = state.centre[j], half_sides(state, j)
@@ -431,8 +457,8 @@ def test_a_search_ends_after_t_max_evaluations(name, p):
     made = {}
     for state, rules in moments(PRESETS[name], np.ones(p), stepwise(0, p), 400):
         assert rules.n_directions == n_directions
-        k = int(state.counter[s.ITERATION])
-        made[k] = made.get(k, 0) + (state.counter[s.PHASE] == s.SEARCH)
+        k = int(count(state, "iteration"))
+        made[k] = made.get(k, 0) + (count(state, "phase") == s.SEARCH)
     assert set(list(made.values())[1:-1]) == {expected}
 
 
@@ -465,9 +491,9 @@ def test_samples_become_dense(name, flat):
     largest = []
     for n in (300, 6000):
         *_, (state, _) = moments(PRESETS[name], [0.9, 0.1], f, n)
-        largest.append(state.rect["radius"][: state.counter[s.RECTANGLES]].max())
+        largest.append(state.rect["radius"][: count(state, "rectangles")].max())
     assert largest[1] < 0.2 and largest[1] < 0.6 * largest[0]
-    assert (state.level[: state.counter[s.RECTANGLES]] > 0).all()
+    assert (state.level[: count(state, "rectangles")] > 0).all()
 
 
 @every_preset

@@ -15,15 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.problem.bounds import read_bounds
-
-if TYPE_CHECKING:
-    from treeopt.types import Array
+from treeopt.types import Array, FloatArray, IntArray
 
 LARGEST_INTEGER = 2**53
 """Whole numbers up to here have a code of their own."""
@@ -319,15 +317,39 @@ class Choice(Dimension):
         return k * 1.0
 
 
-class Dimensions:
-    """What may be chosen: the dimensions, in order, and the names they have, if any."""
+class RealBox(NamedTuple):
+    """A box of real coordinates; those that are not free are fixed at ``lower``."""
 
-    def __init__(self, dimensions: Sequence[Dimension], names: Sequence[str] | None) -> None:
+    free: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+class Dimensions:
+    """A space: its dimensions in order, and their names, if they have any.
+
+    Parameters
+    ----------
+    dimensions : sequence of Dimension
+        The dimensions.
+    names : sequence of str or None
+        Their names. None: points are rows of a matrix.
+
+    Attributes
+    ----------
+    free : array of int
+        The dimensions with more than one value, which are those of the unit cube.
+    size : int or None
+        The number of points; None: a continuum.
+    """
+
+    def __init__(self, dimensions: Sequence[Dimension], names: Sequence[str] | None = None) -> None:
         self.all = tuple(dimensions)
         self.names = None if names is None else tuple(names)
         self.free = np.array([k for k, d in enumerate(self.all) if d.n != 1], np.int64)
         counts = [d.n for d in self.all]
         self.size = None if None in counts else math.prod(n for n in counts if n is not None)
+        self._choices = [k for k, d in enumerate(self.all) if isinstance(d, Choice)]
         self._fixed = np.array([d.nth(0) if d.n == 1 else np.nan for d in self.all])
         # Dimensions with the same kind of scale are computed together.
         columns: dict[Callable[..., Array], list[int]] = {}
@@ -338,9 +360,34 @@ class Dimensions:
             which = self.free[alike]
             arguments = np.array([self.all[k].scale[1] for k in which], np.float64).T
             self._scales.append((function, np.array(alike), which, arguments))
+        self._all_alike = len(self._scales) == 1 and self.free.size == len(self.all)
+
+    @property
+    def box(self) -> RealBox | None:
+        """The space as a box; None if a dimension is not a `Real` without log and step."""
+        ends = []
+        for dimension in self.all:
+            if not isinstance(dimension, Real) or dimension.log or dimension.step is not None:
+                return None
+            ends.append((dimension.low, dimension.high))
+        lower, upper = np.array(ends, np.float64).reshape(-1, 2).T.copy()
+        return RealBox(self.free, lower, upper)
+
+    def values(self, codes: FloatArray) -> FloatArray:
+        """Return the values of codes as a matrix; the options of a `Choice` must be numbers."""
+        if not self._choices:
+            return codes
+        values = codes.copy()
+        for k in self._choices:
+            options = np.array(self.all[k].options, np.float64)  # type: ignore[attr-defined]
+            values[:, k] = options[codes[:, k].astype(np.int64)]
+        return values
 
     def codes(self, U: Array) -> Array:
         """Return the codes of points of the unit cube, one row each."""
+        if self._all_alike:
+            function, _, _, arguments = self._scales[0]
+            return function(U, *arguments) + 0.0
         codes = np.empty((len(U), len(self.all)))
         codes[:] = self._fixed
         for function, columns, which, arguments in self._scales:
@@ -402,6 +449,11 @@ class Dimensions:
         return [point[name] for name in names]
 
 
+def real_dimensions(lower: FloatArray, upper: FloatArray) -> Dimensions:
+    """Return the dimensions of a real box."""
+    return Dimensions([Real(low, high) for low, high in zip(lower, upper, strict=True)])
+
+
 def read_dimensions(space: Any, name: str = "space") -> Dimensions:
     """Return the space that a user means.
 
@@ -410,17 +462,18 @@ def read_dimensions(space: Any, name: str = "space") -> Dimensions:
     space : mapping, or what `read_bounds` takes
         A mapping from names to dimensions: ``(low, high)``, whole numbers if both ends are;
         ``(low, high, "log")``; a ``range``; a list of choices; or a `Dimension`. Else the pairs of
-        a real box.
+        a real box. `Dimensions` are returned as they are.
     name : str
-        What messages call it.
+        Name of the argument for messages.
     """
+    if isinstance(space, Dimensions):
+        return space
     if not isinstance(space, Mapping):
         if isinstance(space, Sequence) and any(isinstance(s, Dimension | range) for s in space):
             raise InputError(
                 f"{name} lists dimensions without names. Pass a mapping from names to dimensions."
             )
-        box = read_bounds(space)
-        return Dimensions([Real(low, high) for low, high in zip(*box, strict=True)], None)
+        return real_dimensions(*read_bounds(space))
     if not space:
         raise InputError(f"{name} is empty. Pass at least one parameter.")
     for key in space:

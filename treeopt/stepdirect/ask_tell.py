@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.arguments import read_count, read_seed, read_weights
+from treeopt.arguments import read_count, read_seed
 from treeopt.errors import InputError
 from treeopt.problem.dimensions import (
     LARGEST_INTEGER,
@@ -22,13 +22,14 @@ from treeopt.problem.dimensions import (
     read_dimensions,
 )
 from treeopt.stepdirect import saved
-from treeopt.stepdirect.paper.state import ASKED, EVALUATED, State, grown, new_state
-from treeopt.stepdirect.settings import StepDirectSettings
+from treeopt.stepdirect.paper.state import State, new_state
+from treeopt.stepdirect.settings import StepDirectSettings, read_settings
+from treeopt.stepdirect.walk import Walk, new_walk
+from treeopt.stepdirect.weights import weights_of
+from treeopt.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from treeopt.types import Array
 
 REMEMBERED = 64
 """After so many steps whose points are all known already, a new point is drawn instead."""
@@ -117,14 +118,13 @@ class StepDirect:
         max_evals: int | None = None,
         rng: Any = None,
     ) -> None:
-        settings = StepDirectSettings() if settings is None else settings
-        if not isinstance(settings, StepDirectSettings):
-            raise InputError(f"settings is {settings!r}. Pass StepDirectSettings, or None.")
+        settings = read_settings(settings)
         if max_evals is not None:
             max_evals = read_count(max_evals, "max_evals")
         dimensions = read_dimensions(space)
-        weight = settings.weights_for(_weights_in(weights, dimensions))
-        self._begin(dimensions, settings, max_evals, new_state(weight, read_seed(rng)))
+        weight = settings.weights_for(weights_of(weights, dimensions))
+        search = new_state(weight, read_seed(rng)), new_walk(weight.size)
+        self._begin(dimensions, settings, max_evals, *search)
 
     def _begin(
         self,
@@ -132,11 +132,13 @@ class StepDirect:
         settings: StepDirectSettings,
         max_evals: int | None,
         state: State,
+        walk: Walk,
     ) -> None:
+        from treeopt.stepdirect.driver import Driver  # needs numba, which takes time to import
+
         self._dimensions, self._settings, self._max_evals = dimensions, settings, max_evals
-        self._state = state
         limit = np.inf if max_evals is None else max_evals
-        self._rules = settings.rules_for(state.weight, 1, limit)
+        self._driver = Driver(settings.rules_for(state.weight, 1, limit), state, walk)
         # Points are known by the bytes of their codes.
         self._known: dict[bytes, float] = {}
         self._best: bytes | None = None
@@ -243,7 +245,7 @@ class StepDirect:
         rng : int or numpy.random.Generator
             The new seed.
         """
-        self._state.random[0] = read_seed(rng)
+        self._driver.state.random[0] = read_seed(rng)
 
     def _take(self, key: bytes, value: float) -> None:
         """Note the value of a point."""
@@ -290,33 +292,21 @@ class StepDirect:
 
         What is not known counts as failed; if it is told later, it is taken up then.
         """
-        from treeopt.stepdirect.paper.algorithm import adopt, advance, record
-
-        state, count = self._state, self._state.counter
-        samples = int(count[EVALUATED] + count[ASKED])
-        enough = REPEATED * (self.nfev + 2 * state.weight.size + 1)
-        if not state.weight.size or samples > enough:
+        driver, p = self._driver, self._dimensions.free.size
+        enough = REPEATED * (self.nfev + 2 * p + 1)
+        if not p or driver.samples > enough:
             return False
         if self._keys:
-            record(self._values, count, state.sample)
+            driver.record(self._values)
             if told := [key for key in self._beside if key in self._known]:
-                codes = self._codes(told)
-                if samples + len(told) > state.sample.size:
-                    state = grown(state, samples + len(told))
                 values = np.array([self._known[key] for key in told])
-                adopt(self._dimensions.places(codes), values, state, self._rules)
+                driver.adopt(self._dimensions.places(self._codes(told)), values)
                 for key in told:
                     del self._beside[key]
                 self._waited = 0
-        n = int(advance(state, self._rules))
-        if n < 0:
-            state = grown(state, -n)
-            n = int(advance(state, self._rules))
-        self._state = state
-        first = int(count[EVALUATED])
-        codes = self._dimensions.codes(state.u[first : first + n])
+        codes = self._dimensions.codes(driver.propose())
         self._wait_for([row.tobytes() for row in codes])
-        return n > 0
+        return len(codes) > 0
 
     def _wait_for(self, keys: list[bytes]) -> None:
         """Note the points that the algorithm asks for; values that are known are used."""
@@ -328,17 +318,13 @@ class StepDirect:
 
     def _drawn(self) -> list[bytes]:
         """Return a new point beside those that the algorithm waits for, if there is one."""
-        from treeopt.stepdirect.refinement import ask_beside
-
         dimensions, size = self._dimensions, self._dimensions.size
         if size is not None and len(self._known) + len(self._pending) >= size:
             return []
         key = None
         if dimensions.free.size:
-            u = np.empty((1, dimensions.free.size))
             for _ in range(REMEMBERED):
-                ask_beside(u[0], self._state, self._rules)
-                key = self._first_new(dimensions.codes(u))
+                key = self._first_new(dimensions.codes(self._driver.propose_beside()))
                 if key is not None:
                     break
         if key is None and size is not None:
@@ -350,9 +336,7 @@ class StepDirect:
 
     def _any_new(self, size: int) -> bytes | None:
         """Return the first new point, from a random one on, of so many points of the space."""
-        from treeopt.kernels.random import below
-
-        begin = int(below(size, self._state.random))
+        begin = self._driver.draw_below(size)
         for first in range(begin, begin + size, BLOCK):
             numbers = np.arange(first, first + BLOCK) % size
             key = self._first_new(self._dimensions.nth(numbers))
@@ -448,7 +432,7 @@ class StepDirect:
             "awaited": self._codes(self._keys),
             "beside": self._codes(list(self._beside)),
         }
-        saved.write(path, about, arrays | saved.arrays_of(self._state))
+        saved.write(path, about, arrays | saved.arrays_of(self._driver.state, self._driver.walk))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], space: Any = None) -> StepDirect:
@@ -490,13 +474,13 @@ class StepDirect:
         if max_evals is not None:
             max_evals = read_count(max_evals, "max_evals")
         search = cls.__new__(cls)
-        state = saved.state_of(arrays, dimensions.free.size)
-        search._begin(dimensions, settings, max_evals, state)
+        state, walk = saved.search_of(arrays, dimensions.free.size)
+        search._begin(dimensions, settings, max_evals, state, walk)
         known, pending, awaited, beside = (
             search._keys_of(dimensions.points(arrays[name]))
             for name in ("known", "pending", "awaited", "beside")
         )
-        saved.check_step(state, search._rules, len(awaited))
+        saved.check_step(state, search._driver.rules, len(awaited))
         for key, value in zip(known, _read_values(arrays["values"], len(known)), strict=True):
             search._note(key, value)
         search._pending = dict.fromkeys(pending)
@@ -504,22 +488,6 @@ class StepDirect:
         search._waited = int(about["waited"])
         search._wait_for(awaited)
         return search
-
-
-def _weights_in(weights: Any, dimensions: Dimensions) -> Array:
-    """Return the weights of the free coordinates."""
-    names, n = dimensions.names, len(dimensions.all)
-    if weights is None:
-        return np.ones(dimensions.free.size)
-    if hasattr(weights, "to_dict") and names is not None:
-        weights = weights.to_dict()
-    if isinstance(weights, Mapping):
-        if names is None or set(weights) != set(names):
-            raise InputError(
-                f"weights is {weights!r}. Pass a number for each parameter by its name, or a list."
-            )
-        weights = [weights[name] for name in names]
-    return read_weights(weights, n)[dimensions.free]
 
 
 def _read_values(values: Any, n: int) -> list[float]:

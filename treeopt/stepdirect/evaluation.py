@@ -1,7 +1,7 @@
-"""Calling the user's function: point by point, a batch at once, or on several workers.
+"""Calling the user's function: point by point, in batches, or on several workers.
 
-A failed evaluation, one that raises or gives no finite number, has the value NaN and is counted;
-the first exception is shown as a warning.
+A failed evaluation, one that raises or returns no finite number, has the value NaN and is counted.
+The first exception is shown as a warning.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from treeopt.errors import InputError
+from treeopt.errors import InputError, shown
 from treeopt.run.limits import Limits
 from treeopt.run.status import Status, Stopped
+from treeopt.types import FloatArray
 
-if TYPE_CHECKING:
-    from treeopt.types import Array
+Point: TypeAlias = FloatArray | dict[str, Any]
+"""A point as the user sees it: a vector, or a mapping from names to values."""
 
+Points: TypeAlias = FloatArray | list[dict[str, Any]]
+"""Several points: the rows of a matrix, or a list of mappings."""
+
+Outcome: TypeAlias = tuple[float, str | None]
+"""The value of a point, and what went wrong, if anything did."""
 
 _HINT = (
     " If fun takes a matrix of points, pass vectorized=True; to minimise a model's prediction, "
@@ -32,15 +38,14 @@ _HINT = (
 class Guarded:
     """The user's function of one point; an exception becomes a failed evaluation.
 
-    A call returns the value and what went wrong, if anything did. It can be sent to another
-    process if the function can.
+    It can be sent to another process if the function can.
     """
 
-    def __init__(self, fun: Callable[[Array], Any]) -> None:
+    def __init__(self, fun: Callable[..., object]) -> None:
         self.fun = fun
         self.calls: list[None] = []  # one entry for each call in this process
 
-    def __call__(self, x: Array) -> tuple[float, str | None]:
+    def __call__(self, x: Point) -> Outcome:
         """Evaluate one point."""
         self.calls.append(None)
         try:
@@ -53,22 +58,22 @@ class Guarded:
 
 
 class Caller:
-    """Evaluates batches of points one by one, and remembers how far it came if interrupted.
+    """Evaluates batches of points one by one, and keeps count if interrupted.
 
     Attributes
     ----------
     values : array
         Values of the current batch.
     made : int
-        How many evaluations of the current batch were begun.
+        Number of evaluations of the current batch that were begun.
     error : str or None
         The first exception of the function.
     """
 
     at_once = 1
-    """So many points are evaluated between two looks at the limits."""
+    """Number of points that are evaluated between two checks of the limits."""
 
-    def __init__(self, fun: Callable[..., Any], limits: Limits) -> None:
+    def __init__(self, fun: Callable[..., object], limits: Limits) -> None:
         self.fun = fun
         self.limits = limits
         self.values = np.empty(0)
@@ -76,32 +81,33 @@ class Caller:
         self.begun = False
         self.error: str | None = None
 
-    def __call__(self, X: Array) -> None:
-        """Evaluate the rows of ``X``."""
+    def __call__(self, points: Points) -> None:
+        """Evaluate the points."""
         self.made = 0
-        self.values = np.full(len(X), np.nan)
-        for first in range(0, len(X), self.at_once):
+        self.values = np.full(len(points), np.nan)
+        for first in range(0, len(points), self.at_once):
             if first:
                 self.limits.check()
-            errors = self.evaluate(first, X[first : first + self.at_once].copy())
-            for x, error in zip(X[first:], errors, strict=False):
+            some = points[first : first + self.at_once]
+            errors = self.evaluate(first, _copied(some))
+            for x, error in zip(some, errors, strict=False):
                 if error is not None and self.error is None:
                     self.error = error
-                    place = np.array2string(x, precision=6, separator=", ", threshold=20)
                     warnings.warn(
-                        f"fun failed at {place} with {error.rstrip('.')}. Failed evaluations are "
-                        f"counted, and the search goes on.{'' if self.begun else _HINT}",
+                        f"fun failed at {point_text(x)} with {error.rstrip('.')}. Failed "
+                        "evaluations are counted, and the search goes on."
+                        f"{'' if self.begun else _HINT}",
                         RuntimeWarning,
                         stacklevel=_stack_depth(),
                     )
             self.begun = True
 
-    def evaluate(self, first: int, X: Array) -> list[str | None]:
+    def evaluate(self, first: int, points: Points) -> list[str | None]:
         """Fill `values` from ``first`` on; return what went wrong at the points."""
         guarded = Guarded(self.fun)
         with self.limits.interruptible():
             self.made = first + 1
-            self.values[first], error = guarded(X[0])
+            self.values[first], error = guarded(points[0])
         return [error]
 
     def __enter__(self) -> Caller:
@@ -112,21 +118,21 @@ class Caller:
 
 
 class VectorizedCaller(Caller):
-    """Gives the function a whole batch, one point per row."""
+    """Passes a whole batch to the function: a matrix with one point per row, or a list."""
 
     at_once = 1024
 
-    def evaluate(self, first: int, X: Array) -> list[str | None]:
-        """Fill `values` with what the function returns for the matrix."""
-        n = len(X)
+    def evaluate(self, first: int, points: Points) -> list[str | None]:
+        """Fill `values` with what the function returns for all points."""
+        n = len(points)
         try:
             with self.limits.interruptible():
                 self.made = first + n
-                values = np.asarray(self.fun(X), np.float64)
+                values = np.asarray(self.fun(points), np.float64)
             if values.shape != (n,):
                 raise InputError(
                     f"fun returned an array of shape {values.shape} for {n} points. With "
-                    "vectorized=True it gets one point per row; return one value for each."
+                    "vectorized=True it gets all points at once; return one value for each."
                 )
             self.values[first : first + n] = values
         except Exception as error:
@@ -135,26 +141,26 @@ class VectorizedCaller(Caller):
 
 
 class MapCaller(Caller):
-    """Gives the points of a batch to a function like ``map``."""
+    """Passes the points of a batch to a function like ``map``."""
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[..., object],
         limits: Limits,
-        map_like: Callable[..., Iterable[Any]],
+        map_like: Callable[..., Iterable[Outcome]],
         n_workers: int,
     ) -> None:
         super().__init__(fun, limits)
         self.map_like = map_like
         self.at_once = 16 * n_workers
 
-    def evaluate(self, first: int, X: Array) -> list[str | None]:
+    def evaluate(self, first: int, points: Points) -> list[str | None]:
         """Fill `values` with the results, which must come in the order of the points."""
-        guarded, n = Guarded(self.fun), len(X)
-        results: list[tuple[float, str | None]] = []
+        guarded, n = Guarded(self.fun), len(points)
+        results: list[Outcome] = []
         try:
             with self.limits.interruptible():
-                for result in self.map_like(guarded, list(X)):
+                for result in self.map_like(guarded, list(points)):
                     results.append(result)
         except InputError:
             raise
@@ -162,7 +168,7 @@ class MapCaller(Caller):
             why = f"{type(error).__name__}: {error}"
             raise Stopped(Status.STOPPED, f"the workers failed with {why}") from error
         finally:
-            # What other processes have begun cannot be told: then all count.
+            # Calls in other processes are not known: then all count.
             self.made = first + min(len(guarded.calls) or n, n)
             for k, (value, _) in enumerate(results[:n]):
                 self.values[first + k] = value
@@ -175,24 +181,24 @@ class MapCaller(Caller):
 
 
 class PoolCaller(MapCaller):
-    """Gives the points of a batch to other processes, by joblib, which scikit-learn brings.
+    """Passes the points of a batch to other processes, by joblib, which scikit-learn needs too.
 
-    Its processes are not forked, which would hang once a library with threads of its own was used
-    here, and share the processors among them.
+    Its processes are not forked: after a library has used threads here, a fork could hang. They
+    share the processors among them.
     """
 
-    def __init__(self, fun: Callable[..., Any], limits: Limits, n: int) -> None:
+    def __init__(self, fun: Callable[..., object], limits: Limits, n: int) -> None:
         from joblib import Parallel
 
         self.pool = Parallel(n_jobs=n, backend="loky")
         super().__init__(fun, limits, self.send, n)
 
-    def send(self, function: Callable[[Array], Any], points: list[Array]) -> Iterable[Any]:
+    def send(self, function: Callable[..., Outcome], points: list[Point]) -> Iterable[Outcome]:
         """Evaluate the points in the other processes."""
         from joblib import delayed
 
         try:
-            results: Iterable[Any] = self.pool(delayed(function)(x) for x in points)
+            results: Iterable[Outcome] = self.pool(delayed(function)(x) for x in points)
         except pickle.PicklingError as error:
             raise InputError(
                 f"workers is {self.pool.n_jobs}, but fun cannot be sent to another process "
@@ -210,9 +216,9 @@ class PoolCaller(MapCaller):
 
 
 def make_caller(
-    fun: Callable[..., Any], limits: Limits, vectorized: bool, workers: Any
+    fun: Callable[..., object], limits: Limits, vectorized: bool, workers: object
 ) -> tuple[Caller, int]:
-    """Return the way to call ``fun``, and how many points at a time it can use."""
+    """Return the way to call ``fun``, and the number of points it can use at a time."""
     if callable(workers):
         if vectorized:
             raise InputError("vectorized is True and workers a function: pass one of the two.")
@@ -226,6 +232,18 @@ def make_caller(
     if vectorized:
         return VectorizedCaller(fun, limits), 1
     return (PoolCaller(fun, limits, n), n) if n > 1 else (Caller(fun, limits), 1)
+
+
+def point_text(x: Point) -> str:
+    """Return a point for messages."""
+    if isinstance(x, dict):
+        return shown(x)
+    return np.array2string(x, precision=6, separator=", ", threshold=20)
+
+
+def _copied(points: Points) -> Points:
+    """Return points that the user's function may change."""
+    return [dict(point) for point in points] if isinstance(points, list) else points.copy()
 
 
 def _stack_depth() -> int:

@@ -1,4 +1,4 @@
-"""The run on a compiled ensemble: no Python between two evaluations."""
+"""The compiled loop: a search on an ensemble, with no Python between two evaluations."""
 
 from __future__ import annotations
 
@@ -10,69 +10,94 @@ from treeopt.kernels import link_functions as links
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.masks import predict_masks
 from treeopt.kernels.walk import predict_walk
-from treeopt.stepdirect.paper.algorithm import advance, record
-from treeopt.stepdirect.paper.state import ANSWER, EVALUATED
+from treeopt.problem.dimensions import RealBox
+from treeopt.stepdirect.paper.algorithm import record
+from treeopt.stepdirect.paper.state import State
+from treeopt.stepdirect.schedule import advance
+from treeopt.stepdirect.walk import SearchRules, Walk
+from treeopt.types import Array, FloatArray
+
+Link = tuple[int, float, float]
+"""The link function of a model as `link_functions.apply` takes it."""
 
 
 @kernel
-def points_of(u: Any, free: Any, lower: Any, upper: Any) -> Any:
-    """Return points of the box: those of the unit cube in its ``free`` coordinates."""
+def points_of(u: FloatArray, box: RealBox) -> FloatArray:
+    """Return points of the box from points of the unit cube, as `Dimensions` of `Real` does."""
+    lower, upper = box.lower, box.upper
     X = np.empty((u.shape[0], lower.size))
     for r in range(u.shape[0]):
         X[r] = lower
-        for k in range(free.size):
-            i = free[k]
+        for k in range(box.free.size):
+            i = box.free[k]
             x = lower[i] + u[r, k] * (upper[i] - lower[i])
             X[r, i] = min(max(x, lower[i]), upper[i])
     return X
 
 
 @inlined
-def next_points(state: Any, rules: Any, box: Any, budget: Any) -> Any:
-    """Return the next points to evaluate, as many as the budget allows; none: see `advance`."""
-    count = state.counter
-    count[ANSWER] = advance(state, rules)
-    first = count[EVALUATED]
-    n = max(min(count[ANSWER], budget - first), 0)
-    return points_of(state.u[first : first + n], box[0], box[1], box[2])
+def _next_points(
+    state: State, walk: Walk, rules: SearchRules, box: RealBox, budget: int
+) -> tuple[int, FloatArray]:
+    """Return the answer of `advance`, and the next points, as many as the budget allows."""
+    answer = advance(state, walk, rules)
+    first = state.counter[0].evaluated
+    n = max(min(answer, budget - first), 0)
+    return answer, points_of(state.u[first : first + n], box)
 
 
 @inlined
-def note_values(out: Any, link: Any, state: Any) -> Any:
-    """Record predictions; return how many evaluations are made by now."""
+def _note_values(out: Array, link: Link, state: State) -> int:
+    """Record predictions; return the number of evaluations so far."""
     links.apply(link[0], link[1], link[2], out)
-    record(out, state.counter, state.sample)
-    return state.counter[EVALUATED] + out.size
+    record(out, state)
+    n: int = state.counter[0].evaluated + out.size
+    return n
 
 
 @kernel
 def run_masks(
-    state: Any, rules: Any, box: Any, oracle: Any, link: Any, budget: Any, pause: Any
-) -> Any:
-    """Run until ``pause`` evaluations are made or `advance` has no points; by leaf masks.
+    state: State,
+    walk: Walk,
+    rules: SearchRules,
+    box: RealBox,
+    oracle: tuple[Any, ...],
+    link: Link,
+    budget: int,
+    pause: int,
+) -> tuple[int, int]:
+    """Search until ``pause`` evaluations are made or `advance` proposes no points; by leaf masks.
 
-    Returns the number of evaluations; the last batch is still to be told.
+    Returns the number of evaluations, of which the last batch is recorded but not told yet, and
+    the last answer of `advance`.
     """
     while True:
-        X = next_points(state, rules, box, budget)
+        answer, X = _next_points(state, walk, rules, box, budget)
         out = np.empty(X.shape[0], oracle[-1].dtype)
         if out.size > 0:
             predict_masks(X, *oracle, out)
-        n = note_values(out, link, state)
+        n = _note_values(out, link, state)
         if n >= pause or out.size == 0:
-            return n
+            return n, answer
 
 
 @kernel
 def run_walk(
-    state: Any, rules: Any, box: Any, oracle: Any, link: Any, budget: Any, pause: Any
-) -> Any:
+    state: State,
+    walk: Walk,
+    rules: SearchRules,
+    box: RealBox,
+    oracle: tuple[Any, ...],
+    link: Link,
+    budget: int,
+    pause: int,
+) -> tuple[int, int]:
     """Do the same by walking packed nodes."""
     while True:
-        X = next_points(state, rules, box, budget)
+        answer, X = _next_points(state, walk, rules, box, budget)
         out = np.empty(X.shape[0], oracle[-2].dtype)
         if out.size > 0:
             predict_walk(X, *oracle, out)
-        n = note_values(out, link, state)
+        n = _note_values(out, link, state)
         if n >= pause or out.size == 0:
-            return n
+            return n, answer

@@ -10,41 +10,25 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.stepdirect.paper.rules import Rules
 from treeopt.stepdirect.paper.state import (
-    AGAIN,
-    ASKED,
-    AT,
-    BEFORE,
-    BEST,
-    DEALT,
-    EVALUATED,
     GROWING,
-    HOME,
     INITIAL,
-    JOBS,
     MAX_LEVEL,
-    NODES,
     NONE,
-    PHASE,
-    RECTANGLES,
-    REFINE,
     SEARCH,
-    SELECTED,
     START_ROOM,
     UNSTORED,
     State,
     grown,
     new_state,
 )
-
-if TYPE_CHECKING:
-    from treeopt.types import Array
+from treeopt.stepdirect.walk import REFINE, SearchRules, Walk, new_walk
+from treeopt.types import Array, BoolArray, IntArray, RecordArray
 
 FORMAT = 1
 """Version of the files."""
@@ -52,6 +36,14 @@ FORMAT = 1
 SELECTION = ("selected", "at", "delta")
 DIVISION = ("rect", "axis", "lower", "upper")
 """The fields of `TASK` that are in use for each rectangle of S, and for each division."""
+
+UNUSED = "unused"
+COUNTERS: tuple[str, ...] = (
+    *("phase", "asked", "evaluated", "iteration", "best", "rectangles", "nodes", "selected"),
+    *("divisions", "round", "partitioned", UNUSED, "failed", "at", "before", "home", "stall"),
+    *("patience", "away", "kicked", "dealt", "again"),
+)
+"""The counters of `State` and `Walk` in the order of the files, which have them in one vector."""
 
 
 def write(path: str | os.PathLike[str], about: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -105,77 +97,102 @@ def damaged(path: str | os.PathLike[str], error: Exception) -> InputError:
     )
 
 
-def arrays_of(state: State) -> dict[str, Array]:
-    """Return the arrays of a state, without what is not in use."""
-    count, used = state.counter, _used(state.counter)
+def arrays_of(state: State, walk: Walk) -> dict[str, Array]:
+    """Return the arrays of a search, without the rows that are not in use."""
+    count, used = state.counter[0], _used(state.counter)
     arrays = {name: array[: used.get(name)] for name, array in state._asdict().items()}
+    arrays |= {name: array for name, array in walk._asdict().items() if name != "counter"}
+    arrays["counter"] = _counters_of(state, walk)
     task = arrays["task"] = arrays["task"].copy()
-    for names, n in ((SELECTION, count[SELECTED]), (DIVISION, count[JOBS])):
+    for names, n in ((SELECTION, count["selected"]), (DIVISION, count["divisions"])):
         for name in names:
             task[name][n:] = 0
     return {f"state_{name}": array for name, array in arrays.items()}
 
 
-def state_of(arrays: dict[str, Array], p: int) -> State:
-    """Return the state whose arrays are given, if they make sense; else raise a ValueError."""
-    state = State(**{name: arrays[f"state_{name}"] for name in State._fields})
-    like = new_state(np.ones(p), 0)
-    for name, array, expected in zip(State._fields, state, like, strict=True):
-        shape = expected.shape
-        if name in GROWING:
-            shape = (_used(state.counter)[name], *shape[1:])
-        if array.dtype != expected.dtype or array.shape != shape:
-            raise ValueError(f"{name} has the shape {array.shape} or the type {array.dtype}")
-    for what, holds in _checks(state, p):
+def search_of(arrays: dict[str, Array], p: int) -> tuple[State, Walk]:
+    """Return the search whose arrays are given, if they make sense; else raise a ValueError."""
+    like, like_walk = new_state(np.ones(p), 0), new_walk(p)
+    counters = arrays["state_counter"]
+    _check_array("counter", counters, (len(COUNTERS),), np.dtype(np.int64))
+    for name, value in zip(COUNTERS, counters, strict=True):
+        for record in (like.counter, like_walk.counter):
+            if name in (record.dtype.names or ()):
+                record[name] = value
+    given = {name: arrays[f"state_{name}"] for name in State._fields if name != "counter"}
+    state = State(counter=like.counter, **given)
+    own = {name: arrays[f"state_{name}"] for name in Walk._fields if name != "counter"}
+    walk = Walk(counter=like_walk.counter, **own)
+    used = _used(state.counter)
+    for name, expected in [*like._asdict().items(), *list(like_walk._asdict().items())[1:]]:
+        array = getattr(state if hasattr(state, name) else walk, name)
+        shape = (used[name], *expected.shape[1:]) if name in GROWING else expected.shape
+        _check_array(name, array, shape, expected.dtype)
+    for what, holds in _checks(state, walk, counters, p):
         if not np.all(holds):
             raise ValueError(f"{what} out of range")
-    return grown(state, max(START_ROOM, len(state.u), 2 * p + 1))
+    return grown(state, max(START_ROOM, len(state.u), 2 * p + 1)), walk
 
 
-def check_step(state: State, rules: Rules, asked: int) -> None:
-    """Raise a ValueError if the current step does not ask for so many points."""
-    count, p = state.counter, state.weight.size
+def check_step(state: State, rules: SearchRules, asked: int) -> None:
+    """Raise a ValueError if the current step does not ask for this many points."""
+    count, p = state.counter[0], state.weight.size
     sizes = {
         INITIAL: 1 + (rules.diagonal or 2 * p),
-        SEARCH: count[SELECTED] * rules.n_directions,
+        SEARCH: int(count["selected"]) * rules.paper.n_directions,
         REFINE: rules.batch,
     }
-    if asked != count[ASKED] or asked not in (0, sizes.get(count[PHASE], asked)):
+    if asked != count["asked"] or asked not in (0, sizes.get(int(count["phase"]), asked)):
         raise ValueError(f"{asked} points are awaited")
 
 
-def _used(count: Array) -> dict[str, int]:
-    """Return how many rows of the growing tables are in use."""
-    rectangles = int(count[RECTANGLES])
+def _counters_of(state: State, walk: Walk) -> IntArray:
+    """Return all counters in the order of the files."""
+    found = {UNUSED: 0}
+    for record in (state.counter, walk.counter):
+        found |= {name: record[name][0] for name in record.dtype.names or ()}
+    return np.array([found[name] for name in COUNTERS], np.int64)
+
+
+def _check_array(name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape} or the type {array.dtype}")
+
+
+def _used(counter: RecordArray) -> dict[str, int]:
+    """Return the number of rows in use of the growing tables."""
+    count = counter[0]
+    rectangles = int(count["rectangles"])
     return {
-        "u": int(count[EVALUATED] + count[ASKED]),
-        "sample": int(count[EVALUATED]),
+        "u": int(count["evaluated"] + count["asked"]),
+        "sample": int(count["evaluated"]),
         "centre": rectangles,
         "level": rectangles,
         "rect": rectangles,
-        "node": int(count[NODES]),
-        "task": int(max(count[SELECTED], count[JOBS])),
+        "node": int(count["nodes"]),
+        "task": int(max(count["selected"], count["divisions"])),
     }
 
 
-def _checks(state: State, p: int) -> Iterator[tuple[str, Any]]:
-    """Yield the names of what could lead the kernels astray, and whether it is as it must be."""
-    count, sample, rect, node, task = (
-        getattr(state, name) for name in ("counter", "sample", "rect", "node", "task")
-    )
+def _checks(
+    state: State, walk: Walk, counters: IntArray, p: int
+) -> Iterator[tuple[str, BoolArray | bool]]:
+    """Yield the names of all that could mislead the kernels, and whether it is in range."""
+    count, own = state.counter[0], walk.counter[0]
+    sample, rect, node, task = state.sample, state.rect, state.node, state.task
     n, n_rect, n_node = len(sample), len(rect), len(node)
-    optional = {BEST: n, AT: n, BEFORE: max(n, 1), HOME: n, AGAIN: p}
-    for k, value in enumerate(count):
-        yield f"counter {k}", _in(value, NONE, optional[k]) if k in optional else value >= 0
-    yield "phase", count[PHASE] == INITIAL or (count[PHASE] <= REFINE and n_rect > 0)
+    optional = {"best": n, "at": n, "before": max(n, 1), "home": n, "again": p}
+    for name, value in zip(COUNTERS, counters, strict=True):
+        yield name, _in(value, NONE, optional[name]) if name in optional else value >= 0
+    yield "phase", count["phase"] == INITIAL or (count["phase"] <= REFINE and n_rect > 0)
     yield "weight", np.isfinite(state.weight) & (state.weight >= 0)
     for name in ("u", "centre"):
         yield name, np.abs(getattr(state, name) - 0.5) < 0.5 + 1e-9
-    begun = count[AT] != NONE
-    yield "golden", _in(state.golden, 0, 1) if begun else np.isnan(state.golden)
-    yield "preference", np.isfinite(state.preference)
-    yield "sweep", np.sort(state.sweep) == np.arange(p)
-    yield "sweep", count[DEALT] < max(p, 1)
+    begun = own["at"] != NONE
+    yield "golden", _in(walk.golden, 0, 1) if begun else np.isnan(walk.golden)
+    yield "preference", np.isfinite(walk.preference)
+    yield "sweep", np.sort(walk.sweep) == np.arange(p)
+    yield "sweep", own["dealt"] < max(p, 1)
     yield "value", sample["f"] > -np.inf
     yield "value", ~np.isnan(rect["f"])
     yield "radius", np.isfinite(rect["radius"])
@@ -197,5 +214,6 @@ def _checks(state: State, p: int) -> Iterator[tuple[str, Any]]:
         yield name, _in(task[name], NONE, end)
 
 
-def _in(values: Any, first: Any, end: Any) -> Any:
-    return (values >= first) & (values < end)
+def _in(values: Array, first: int | IntArray, end: int) -> BoolArray:
+    inside: BoolArray = (values >= first) & (values < end)
+    return inside

@@ -1,211 +1,303 @@
-"""One run of StepDIRECT, on a Python function or on a compiled ensemble."""
+"""One run of the search: on a Python function, or on a model."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
 import numpy as np
 
+from treeopt.model.ensemble import Ensemble
+from treeopt.problem.dimensions import Dimensions
 from treeopt.result.search_result import SearchResult
-from treeopt.run.limits import Limits
 from treeopt.run.progress import Progress, improvements
+from treeopt.run.run import Run
 from treeopt.run.status import Status, Stopped
-from treeopt.stepdirect.evaluation import Caller, VectorizedCaller
-from treeopt.stepdirect.paper.rules import Rules
-from treeopt.stepdirect.paper.state import ANSWER, BEST, FAILED, ITERATION, NONE, grown, new_state
+from treeopt.stepdirect.ask_tell import StepDirect
+from treeopt.stepdirect.evaluation import Caller, Point, Points, VectorizedCaller
 from treeopt.stepdirect.settings import StepDirectSettings
+from treeopt.stepdirect.weights import weights_of
+from treeopt.types import Array, FloatArray
 
-if TYPE_CHECKING:
-    from treeopt.model.ensemble import Ensemble
-    from treeopt.problem.bounds import Box
-    from treeopt.types import Array
+Model: TypeAlias = Ensemble
+"""What is minimised by its ``predict``. Only an `Ensemble` has a compiled loop."""
+
+MODELS = (Ensemble,)
+"""The classes of `Model`. Add one here, and to `Model`, and it is evaluated by ``predict``."""
 
 SLICE = 0.02
-"""Seconds that a compiled run goes on before signals, limits and the callback are looked at."""
+"""Seconds between two checks of signals, limits and the callback in a compiled run."""
 
 FIRST_SLICE = 256
-"""Evaluations of the first slice; later ones go by the time that it took."""
+"""Number of evaluations of the first slice; later ones go by the time that it took."""
 
 FIRST_STEPS = 2_000_000
-"""Splits, at most, that the first slice passes: of a large model it has fewer evaluations."""
+"""Maximum number of splits that the first slice passes: for large models it is shorter."""
+
+
+def search_within(
+    run: Run,
+    fun: Model | Callable[[FloatArray], Array],
+    dimensions: Dimensions,
+    *,
+    weights: FloatArray | None = None,
+    settings: StepDirectSettings | None = None,
+    at_once: int | None = None,
+    with_points: bool = True,
+) -> SearchResult:
+    """Search within a run, whose limits may be entered already.
+
+    Parameters
+    ----------
+    run : Run
+        Its ``limits``, ``max_evals``, ``callback`` and ``seed`` are used; the callback gets a
+        `Progress`. Its ``status`` and ``message`` are set.
+    fun : model or callable
+        What to minimise. An ensemble over real dimensions without steps and logarithms runs in
+        the compiled loop. A function gets a matrix of numbers, one point per row.
+    dimensions : Dimensions
+        The space, without names. Points, also those of the result, are rows of `Dimensions.values`.
+    weights : array of shape (p,)
+        Relative importance of all dimensions; uniform by default.
+    settings : StepDirectSettings
+        How to search.
+    at_once : int
+        Maximum number of points that a function gets.
+    with_points : bool
+        Whether the result has all points that were evaluated.
+
+    Returns
+    -------
+    SearchResult
+        As `stepdirect` returns it.
+    """
+    settings = StepDirectSettings() if settings is None else settings
+    weight = settings.weights_for(weights_of(weights, dimensions))
+    search = CubeSearch(run, dimensions, weight, settings)
+    if isinstance(fun, MODELS):
+        search.on_model(fun)
+        return search.result(None, with_points)
+    caller = VectorizedCaller(fun, run.limits)
+    if at_once is not None:
+        caller.at_once = at_once
+    search.on_function(caller)
+    return search.result(caller.error, with_points)
 
 
 def rows_at_once(ensemble: Ensemble) -> int:
-    """Return how many points an ensemble may predict between two looks at the limits."""
+    """Return the number of points that an ensemble may predict between two checks of the limits."""
     steps = ensemble.n_trees * max(ensemble.compiled.depth, 1)
     return int(min(max(FIRST_STEPS // steps, 1), FIRST_SLICE))
 
 
-class Search:
-    """The state of a run, its limits, and why it ended."""
+class Search(ABC):
+    """A search under way, and its result."""
 
-    def __init__(
-        self,
-        box: Box,
-        weight: Array,
-        settings: StepDirectSettings,
-        seed: int,
-        max_evals: int,
-        limits: Limits,
-        callback: Callable[[Progress], Any] | None,
-    ) -> None:
-        self.box, self.free, self.weight, self.settings = box, box.free, weight, settings
-        self.max_evals, self.limits, self.callback = max_evals, limits, callback
-        self.state = new_state(weight, seed)
+    def __init__(self, run: Run, dimensions: Dimensions) -> None:
+        self.run, self.dimensions = run, dimensions
         self.nfev = 0
         self.ends: list[tuple[int, float]] = []
-        self.status = Status.EVAL_LIMIT
-        self.message = f"all {max_evals} evaluations are used up"
+        run.status = Status.EVAL_LIMIT
+        run.message = f"all {run.max_evals} evaluations are used up"
 
-    def on_function(self, caller: Caller, n_workers: int) -> None:
-        """Run on a Python function."""
-        from treeopt.stepdirect.paper.algorithm import advance, record
+    @property
+    @abstractmethod
+    def best(self) -> tuple[Point, float] | None:
+        """The best point and its value; None if no evaluation has succeeded."""
 
-        rules = self.rules(n_workers)
-        with self.limits.pause():  # compiles
-            if self.free.size:
-                advance(new_state(self.weight, 0), rules)
-            record(np.empty(0), self.state.counter, self.state.sample)
-            self.points(0, 0)
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """Numbers of failed evaluations, and of iterations of Algorithm 1."""
 
-        def step() -> None:
-            n = int(advance(self.state, rules)) if self.free.size else 1 - self.nfev
-            if n <= 0:
-                self.make_room(-n)
-                return
-            X = self.points(self.nfev, self.nfev + min(n, self.max_evals - self.nfev))
-            caller.made = 0
-            try:
-                caller(X)
-            finally:
-                record(caller.values[: caller.made], self.state.counter, self.state.sample)
-                self.count(self.nfev + caller.made)
-            self.report()
-
-        self.repeat(step)
-
-    def on_ensemble(self, ensemble: Ensemble) -> None:
-        """Run on a compiled ensemble, slice by slice."""
-        from treeopt.stepdirect.on_ensemble import run_masks, run_walk
-
-        compiled = ensemble.compiled
-        with self.limits.pause():  # the conversion of the model
-            if self.free.size:
-                ensemble.predict(np.stack(self.box))  # refuses what the model's library refuses
-            size = rows_at_once(ensemble)
-        long_batches = size < FIRST_SLICE and 2 * self.free.size + 1 > 8 * size
-        if not self.free.size or ensemble.link.by_numpy or long_batches:
-            caller = VectorizedCaller(ensemble.predict, self.limits)
-            caller.at_once = size
-            return self.on_function(caller, 1)
-        rules = self.rules(1)
-        run = run_walk if compiled.mask_dtype is None else run_masks
-        link = ensemble.link.code(ensemble.value.dtype)
-        model = ((self.free, *self.box), compiled.oracle, link)
-        with self.limits.pause():
-            run(new_state(self.weight, 0), rules, *model, 1, 1)  # compiles
-
-        def step() -> None:
-            nonlocal size
-            ahead = size if self.callback is None else 1
-            pause = min(self.nfev + ahead, self.max_evals)
-            begin, before = self.limits.time(), self.nfev
-            n = int(run(self.state, rules, *model, self.max_evals, pause))
-            if n > before:
-                rate = (n - before) / (self.limits.time() - begin)
-                size = int(min(max(rate * SLICE, 1), 2 * size))
-                self.count(n)
-                self.report()
-            if self.state.counter[ANSWER] <= 0:
-                self.make_room(-int(self.state.counter[ANSWER]))
-
-        self.repeat(step)
-
-    def rules(self, batch: int) -> Rules:
-        """Return the settings as the kernels read them."""
-        rules = self.settings.rules_for(self.weight, batch, self.max_evals)
-        return rules._replace(batch=min(rules.batch, self.max_evals))
+    @abstractmethod
+    def evaluated(self, with_points: bool) -> tuple[Points, FloatArray]:
+        """Return all points, or none of them, and all their values; NaN: failed."""
 
     def repeat(self, step: Callable[[], None]) -> None:
-        """Take steps until the evaluations are used up or something stops them."""
-        with self.limits:
-            try:
-                while self.nfev < self.max_evals:
-                    if self.nfev:
-                        self.limits.check()
-                    step()
-            except Stopped as stop:
-                self.status, self.message = stop.status, stop.message
-            except KeyboardInterrupt:
-                if self.limits.insisted:
-                    raise
-                self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
-            except MemoryError:
-                self.status, self.message = Status.STOPPED, "memory ran out"
+        """Take steps until all evaluations are used up or something stops the run."""
+        run = self.run
+        with run, run.until_stopped():
+            while self.nfev < run.max_evals:
+                self.check()
+                step()
 
-    def make_room(self, room: int) -> None:
-        """Grow the state for so many samples; if 0 there is nothing left to do."""
-        if room == 0:
-            some = "no rectangle can be divided any more"
-            raise Stopped(Status.EXHAUSTED, some if self.free.size else "every coordinate is fixed")
-        self.state = grown(self.state, room, self.limits.check if self.nfev else lambda: None)
+    def check(self) -> None:
+        """Stop the run if its time is over; it makes at least one evaluation."""
+        if self.nfev:
+            self.run.limits.check()
+
+    def call(self, caller: Caller, points: Points, record: Callable[[FloatArray], None]) -> None:
+        """Evaluate points; record the values that there are, also if it is interrupted."""
+        caller.made = 0
+        try:
+            caller(points)
+        finally:
+            record(caller.values[: caller.made])
+            self.count(self.nfev + caller.made)
+        self.run.call_back(self.progress)
 
     def count(self, nfev: int) -> None:
-        """Note that so many evaluations are made by now."""
+        """Note the number of evaluations so far."""
         self.nfev = nfev
-        self.ends.append((nfev, self.limits.time()))
-
-    def points(self, first: int, last: int) -> Array:
-        """Return samples of the unit cube as points of the box."""
-        from treeopt.stepdirect.on_ensemble import points_of
-
-        points: Array = points_of(self.state.u[first:last], self.free, *self.box)
-        return points
+        self.ends.append((nfev, self.run.limits.time()))
 
     def progress(self) -> Progress:
         """Return where the search stands."""
-        best = int(self.state.counter[BEST])
-        found = best != NONE
-        return Progress(
-            x=self.points(best, best + 1)[0] if found else self.box.lower * np.nan,
-            fun=float(self.state.sample["f"][best]) if found else np.nan,
-            nfev=self.nfev,
-            nfailed=int(self.state.counter[FAILED]),
-            nit=int(self.state.counter[ITERATION]),
-            time=self.limits.time(),
-        )
+        x, fun = self.best or (None, np.nan)
+        nfailed, nit = self.counts
+        return Progress(x, fun, self.nfev, nfailed, nit, self.run.limits.time())
 
-    def report(self) -> None:
-        """Tell the callback, if there is one."""
-        if self.callback is None:
-            return
-        progress = self.progress()
-        try:
-            with self.limits.interruptible():
-                self.callback(progress)
-        except StopIteration as stop:
-            why = f": {stop}" if str(stop) else ""
-            raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
-
-    def result(self, error: str | None = None, with_points: bool = True) -> SearchResult:
-        """Return the result, with or without all points that were evaluated.
-
-        ``error`` is the first exception of the function, if any.
-        """
-        values = self.state.sample["f"][: self.nfev].copy()
-        values[np.isinf(values)] = np.nan
-        message = self.message
-        found = bool(self.state.counter[BEST] != NONE)
+    def result(self, error: str | None, with_points: bool = True) -> SearchResult:
+        """Return the result; ``error`` is the first exception of the function, if any."""
+        run = self.run
+        points, values = self.evaluated(with_points)
+        message, found = run.message, self.best is not None
         if not found:
             message += "; every evaluation failed" + (f", the first with {error}" if error else "")
-        ended = self.status in (Status.EVAL_LIMIT, Status.EXHAUSTED)
+        ended = run.status in (Status.EVAL_LIMIT, Status.EXHAUSTED)
         return SearchResult(
             **vars(self.progress()),
             success=ended and found,
-            status=self.status,
+            status=run.status,
             message=message,
-            points=self.points(0, self.nfev if with_points else 0),
+            points=points,
             values=values,
             history=improvements(values, self.ends),
         )
+
+
+class CubeSearch(Search):
+    """A search that evaluates every point of the unit cube that is proposed."""
+
+    def __init__(
+        self,
+        run: Run,
+        dimensions: Dimensions,
+        weight: FloatArray,
+        settings: StepDirectSettings,
+        batch: int = 1,
+    ) -> None:
+        from treeopt.stepdirect.driver import Driver  # needs numba, which takes time to import
+
+        super().__init__(run, dimensions)
+        self.weight = weight
+        rules = settings.rules_for(weight, batch, run.max_evals)
+        rules = rules._replace(batch=min(rules.batch, run.max_evals))
+        self.driver = Driver.begin(rules, weight, run.seed)
+
+    def on_function(self, caller: Caller) -> None:
+        """Run on a function of the user."""
+        with self.run.limits.pause():
+            self.driver.compile()
+        self.repeat(lambda: self.step(caller))
+
+    def step(self, caller: Caller) -> None:
+        """Evaluate the next points."""
+        U = self.driver.propose(self.check)
+        if not len(U):
+            raise self.exhausted()
+        left = self.run.max_evals - self.nfev
+        self.call(caller, self.points(U[:left]), self.driver.record)
+
+    def on_model(self, model: Model) -> None:
+        """Run on the predictions of a model."""
+        if isinstance(model, Ensemble):
+            return self.on_ensemble(model)
+        return self.on_function(VectorizedCaller(model.predict, self.run.limits))
+
+    def on_ensemble(self, ensemble: Ensemble) -> None:
+        """Run on an ensemble, in the compiled loop if possible."""
+        limits, box, p = self.run.limits, self.dimensions.box, self.weight.size
+        with limits.pause():  # the conversion of the model
+            if box is not None and p:
+                ensemble.predict(
+                    np.stack([box.lower, box.upper])
+                )  # refuses what the model's library refuses
+            size = rows_at_once(ensemble)
+        long_batches = size < FIRST_SLICE and 2 * p + 1 > 8 * size
+        if box is None or not p or ensemble.link.by_numpy or long_batches:
+            caller = VectorizedCaller(ensemble.predict, limits)
+            caller.at_once = size
+            return self.on_function(caller)
+        with limits.pause():
+            self.driver.spare().run_on(ensemble, box, 1, 1)  # compiles
+
+        def step() -> None:
+            nonlocal size
+            most, before, begin = self.run.max_evals, self.nfev, limits.time()
+            ahead = size if self.run.callback is None else 1
+            pause = min(before + ahead, most)
+            n, exhausted = self.driver.run_on(ensemble, box, most, pause, self.check)
+            if n > before:
+                rate = (n - before) / (limits.time() - begin)
+                size = int(min(max(rate * SLICE, 1), 2 * size))
+                self.count(n)
+                self.run.call_back(self.progress)
+            if exhausted:
+                raise self.exhausted()
+
+        return self.repeat(step)
+
+    def exhausted(self) -> Stopped:
+        """Return that there is nothing left to evaluate."""
+        some = "no rectangle can be divided any more"
+        why = some if self.weight.size else "every coordinate is fixed"
+        return Stopped(Status.EXHAUSTED, why)
+
+    def points(self, U: FloatArray) -> FloatArray:
+        """Return points of the unit cube as points of the space."""
+        return self.dimensions.values(self.dimensions.codes(U))
+
+    @property
+    def best(self) -> tuple[Point, float] | None:
+        """The best point and its value; None if no evaluation has succeeded."""
+        best = self.driver.best
+        return None if best is None else (self.points(best.u[None, :])[0], best.fun)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of failed evaluations, and of iterations of Algorithm 1."""
+        return self.driver.nfailed, self.driver.nit
+
+    def evaluated(self, with_points: bool) -> tuple[Points, FloatArray]:
+        """Return all points, or none of them, and all their values; NaN: failed."""
+        n = self.nfev if with_points else 0
+        return self.points(self.driver.state.u[:n]), self.driver.values(self.nfev)
+
+
+class SpaceSearch(Search):
+    """A search in a space of named parameters, of which no point is evaluated twice."""
+
+    def __init__(self, run: Run, optimizer: StepDirect) -> None:
+        super().__init__(run, optimizer._dimensions)
+        self.optimizer = optimizer
+
+    def on_function(self, caller: Caller) -> None:
+        """Run on a function of the user."""
+        with self.run.limits.pause():
+            self.optimizer._driver.compile()
+        self.repeat(lambda: self.step(caller))
+
+    def step(self, caller: Caller) -> None:
+        """Evaluate the next points."""
+        points: Points = self.optimizer.ask()[: self.run.max_evals - self.nfev]
+        if not len(points):
+            raise Stopped(Status.EXHAUSTED, "every point of the space is evaluated")
+        self.call(caller, points, lambda v: self.optimizer.tell(points[: len(v)], v))
+
+    @property
+    def best(self) -> tuple[Point, float] | None:
+        """The best point and its value; None if no evaluation has succeeded."""
+        best = self.optimizer.best
+        return None if best.x is None else (best.x, best.fun)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of failed evaluations, and of iterations of Algorithm 1."""
+        return self.optimizer.nfailed, self.optimizer._driver.nit
+
+    def evaluated(self, with_points: bool) -> tuple[Points, FloatArray]:
+        """Return all points, or none of them, and all their values; NaN: failed."""
+        return self.optimizer.points if with_points else [], self.optimizer.values

@@ -12,6 +12,8 @@ import numpy as np
 from treeopt.errors import InputError
 from treeopt.stepdirect.paper import rules
 from treeopt.stepdirect.paper.rules import Rules
+from treeopt.stepdirect.walk import SearchRules
+from treeopt.types import FloatArray
 
 DIAGONAL = 6
 """Points beside the centre with which a search begins that has few evaluations."""
@@ -180,25 +182,35 @@ class StepDirectSettings:
         if not (number and np.isfinite(value) and holds(value)):
             raise InputError(f"{name} is {value!r}. Pass {accepted}.")
 
-    def weights_for(self, weights: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    def weights_for(self, weights: FloatArray) -> FloatArray:
         """Return weights that sum to 1, with the floor applied; uniform if all are zero."""
         p = weights.size
         largest = weights.max(initial=0.0)
         relative = weights / largest if largest > 0 else np.ones(p)
         relative[relative < 1e-200] = 0.0  # products with side lengths must not vanish
-        return (1 - self.weight_floor) * relative / relative.sum() + self.weight_floor / max(p, 1)
+        own = (1 - self.weight_floor) * relative / relative.sum()
+        floored: FloatArray = own + self.weight_floor / max(p, 1)
+        return floored
 
-    def rules_for(
-        self,
-        weight: np.ndarray[Any, np.dtype[np.float64]],
-        batch: int,
-        max_evals: float = np.inf,
-    ) -> Rules:
+    def rules_for(self, weight: FloatArray, batch: int, max_evals: float = np.inf) -> SearchRules:
         """Return the settings as the kernels read them, for weights from `weights_for`.
 
-        ``batch`` is the size of a batch of the refinement if the settings do not tell.
+        ``batch`` is the size of a batch of the refinement if the settings have none.
         """
         scarce = self.refine > 0 and max_evals < self.scarce * (2 * weight.size + 1)
+        return SearchRules(
+            paper=self._paper_rules(weight),
+            diagonal=DIAGONAL if scarce else 0,
+            share=0.0 if scarce else float(1 - self.refine),
+            shift=float(self.shift),
+            decades=float(self.decades),
+            patience=int(self.patience),
+            excursion=int(self.excursion),
+            batch=int(self.batch or batch),
+        )
+
+    def _paper_rules(self, weight: FloatArray) -> Rules:
+        """Return the constants of the paper's algorithms."""
         by_axes = self.local_search == "coordinates"
         n_directions = int(self.n_directions)
         if by_axes:
@@ -210,7 +222,6 @@ class StepDirectSettings:
             sigma_min=float(self.sigma_min),
             all_ties=self.ties == "all",
             all_sides=self.sides == "longest",
-            diagonal=DIAGONAL if scarce else 0,
             local_search=self.local_search is not None,
             directions=rules.COORDINATES if by_axes else rules.SPHERE,
             n_directions=n_directions,
@@ -221,12 +232,6 @@ class StepDirectSettings:
             tau=float(self.tau),
             grow_on_tie=bool(self.grow_on_tie),
             t_max=float(self.t_max_per_axis * weight.size),
-            share=0.0 if scarce else float(1 - self.refine),
-            shift=float(self.shift),
-            decades=float(self.decades),
-            patience=int(self.patience),
-            excursion=int(self.excursion),
-            batch=int(self.batch or batch),
         )
 
     def __repr__(self) -> str:
@@ -237,6 +242,15 @@ class StepDirectSettings:
             if getattr(self, f.name) != default[f.name].default
         ]
         return f"StepDirectSettings({', '.join(changed)})"
+
+
+def read_settings(settings: StepDirectSettings | None) -> StepDirectSettings:
+    """Return the settings that a user passes; the default for None."""
+    if settings is None:
+        return StepDirectSettings()
+    if not isinstance(settings, StepDirectSettings):
+        raise InputError(f"settings is {settings!r}. Pass StepDirectSettings, or None.")
+    return settings
 
 
 def _is_count(value: Any) -> bool:

@@ -1,35 +1,21 @@
-"""Initialization (Sect. 3.1): the centre, then two points along every axis.
-
-Where there are too few evaluations for that, the default begins on the diagonal instead: parameters
-of one kind, which is what many of them mostly are, want about the same value.
-"""
+"""Initialization Step (Sect. 3.1): the centre, then two points along every axis."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from treeopt.kernels.jit import kernel
 from treeopt.stepdirect.paper.partition import begin, divide, store
-from treeopt.stepdirect.paper.state import EVALUATED, FIRST, THIRD
-
-GOLDEN = 0.6180339887498949
-"""The golden ratio: multiples of it fill [0, 1), modulo 1, most evenly."""
+from treeopt.stepdirect.paper.rules import Rules
+from treeopt.stepdirect.paper.state import FIRST, THIRD, State
+from treeopt.types import FloatArray
 
 
 @kernel
-def ask_initial(state: Any, rules: Any) -> Any:
-    """Propose the centre c_1 of the cube and c_1 ± e_i / 3 for every axis; return their number.
-
-    With ``rules.diagonal``, the centre and so many points more whose coordinates are all equal.
-    """
+def ask_initial(state: State) -> int:
+    """Propose the centre c_1 of the cube and c_1 ± e_i / 3 for every axis; return their number."""
     u, p = state.u, state.weight.size
     u[0] = 0.5
-    if rules.diagonal > 0:
-        for k in range(1, 1 + rules.diagonal):
-            u[k] = (0.5 + k * GOLDEN) % 1.0
-        return 1 + rules.diagonal
     for i in range(p):
         for k, step in enumerate((-THIRD[1], THIRD[1])):
             u[1 + 2 * i + k] = 0.5
@@ -38,17 +24,13 @@ def ask_initial(state: Any, rules: Any) -> Any:
 
 
 @kernel
-def tell_initial(state: Any, rules: Any) -> None:
-    """Divide the cube along the axis with the least s_i = min f(c_1 ± e_i / 3).
+def tell_initial(state: State, rules: Rules) -> None:
+    """Divide the cube along the axis with the minimum s_i = min f(c_1 ± e_i / 3).
 
     Choice: the points of the other axes stay as samples of the middle third. With ``all_sides``
-    every axis is divided, the one with the least s_i first, as DIRECT does it.
+    every axis is divided, in the order of s_i, as DIRECT does.
     """
     begin(state, rules.neighbourhood)
-    if rules.diagonal > 0:
-        for k in range(1, state.counter[EVALUATED]):
-            store(k, FIRST, state, rules.neighbourhood)
-        return
     p = state.weight.size
     sample = state.sample
     s = np.empty(p)
@@ -64,7 +46,7 @@ def tell_initial(state: Any, rules: Any) -> None:
 
 
 @kernel
-def known_sample(axis: Any, x: Any, centre: Any, u: Any) -> Any:
+def known_sample(axis: int, x: float, centre: FloatArray, u: FloatArray) -> int:
     """Return the initial sample at ``centre`` with coordinate ``axis`` set to ``x``; -1 if none."""
     for s in range(1 + 2 * axis, 3 + 2 * axis):
         same = u[s, axis] == x

@@ -1,11 +1,25 @@
-r"""Stochastic local search in a box B (Sect. 3.4, Algorithm 2).
+r"""Local search for stepwise functions (Sect. 3.4, Algorithm 2), in a box B.
 
-The searches of all selected rectangles go on side by side: they do not depend on one another, and
-their points make one batch.
+====================================================  ==================================
+Algorithm 2                                           here
+====================================================  ==================================
+starting point x in B, δ, t = 0                       `start_search`
+while t < t_max                                       `ask_search`, which ends it
+randomly generate search directions D                 `draw_directions`
+f(x + δ d) for d in D, x + δ d in B                   the points of `ask_search`
+d* at random of those with the minimum; f*            `tell_search`, first half
+f* > f_cur: δ = min(τ δ, δ_max)                       `tell_search`, second half
+f* < f_cur: δ = max(δ / τ, δ_min)                     the same
+x = x + δ d*, t = t + \|D\| + 1                         the same
+f_min and x_min of B                                  `store`, which updates f_H
+====================================================  ==================================
+
+The searches of all rectangles of S run side by side: they do not depend on each other, and their
+points make one batch.
 
 Choice: δ is measured in half sides of B. In the unit cube the printed δ = 1, δ_max = 2.5 would
-leave B from every point inside it. A coordinate that a step takes out of B is drawn anew, uniformly
-inside B; the paper has no rule for it.
+leave B from every point inside it. A coordinate that leaves B is drawn again, uniformly inside B;
+the paper has no rule for it.
 Choice: the search moves to the point that was evaluated. As printed, x + δ d* with the new δ would
 be another one.
 Choice: f(x) of a known point is not evaluated again; t advances as printed, by \|D\| + 1.
@@ -14,26 +28,29 @@ Choice: f(x) of a known point is not evaluated again; t advances as printed, by 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from treeopt.kernels.jit import kernel
 from treeopt.kernels.random import below, normal, uniform
 from treeopt.stepdirect.paper.partition import rectangle_of, store
-from treeopt.stepdirect.paper.rules import BOX, COORDINATES, RECTANGLE
-from treeopt.stepdirect.paper.state import EVALUATED, NONE, ROUND, SELECTED, THIRD
+from treeopt.stepdirect.paper.rules import BOX, COORDINATES, RECTANGLE, Rules
+from treeopt.stepdirect.paper.state import NONE, THIRD, State
+from treeopt.types import FloatArray, UInt64Array
 
 ROUNDING = 1e-12
-"""A step that ends outside by less, in parts of a side, ends on the side."""
+"""A step that ends outside B by less than this, in parts of a side, ends on the boundary."""
 
 
 @kernel
-def start_search(state: Any, rules: Any) -> None:
-    """Start in every selected rectangle at the best known point (Sect. 4.1)."""
+def start_search(state: State, rules: Rules) -> None:
+    """Start in every rectangle of S at its best known point.
+
+    Choice: the paper says "given starting point"; f_H is the value of this one.
+    """
     sample, task = state.sample, state.task
-    state.counter[ROUND] = 0
-    for k in range(state.counter[SELECTED]):
+    state.counter[0].round = 0
+    for k in range(state.counter[0].selected):
         s = best = state.rect[task[k].selected].head
         while s != NONE:
             if sample[s].f < sample[best].f:
@@ -44,14 +61,14 @@ def start_search(state: Any, rules: Any) -> None:
 
 
 @kernel
-def draw_directions(weight: Any, strategy: Any, random: Any, D: Any) -> None:
-    """Draw the set D of search directions, one per row.
+def draw_directions(weight: FloatArray, strategy: int, random: UInt64Array, D: FloatArray) -> None:
+    """Draw the set D of search directions, one per row (Sect. 3.4, options a and b).
 
-    By coordinates: signed axes, drawn one after the other with the probabilities w. Or from the
-    unit sphere.
+    By coordinates (a): signed axes, drawn one after the other with the probabilities w. Or from
+    the unit sphere (b).
 
-    Choice: D holds different directions, on different axes as long as there are any. The
-    paper's "each axis with probability w_i" gives two directions on average, and often none.
+    Choice: D has distinct directions, on distinct axes while there are any. The paper's "each axis
+    with probability w_i" gives two directions on average, and often none.
     """
     D[:] = 0.0
     if strategy == COORDINATES:
@@ -81,15 +98,15 @@ def draw_directions(weight: Any, strategy: Any, random: Any, D: Any) -> None:
 
 
 @kernel
-def ask_search(state: Any, rules: Any) -> Any:
+def ask_search(state: State, rules: Rules) -> int:
     """Propose the points x + δ d of one round of every search; 0 when t has reached t_max."""
-    if state.counter[ROUND] * (rules.n_directions + 1) >= rules.t_max:
+    count, task, u = state.counter[0], state.task, state.u
+    if count.round * (rules.n_directions + 1) >= rules.t_max:
         return 0
-    count, task, u = state.counter, state.task, state.u
     p = state.weight.size
     D = np.empty((rules.n_directions, p))
-    new = count[EVALUATED]
-    for k in range(count[SELECTED]):
+    new = count.evaluated
+    for k in range(count.selected):
         j, x = task[k].selected, u[task[k].at]
         draw_directions(state.weight, rules.directions, state.random, D)
         for d in D:
@@ -105,16 +122,17 @@ def ask_search(state: Any, rules: Any) -> Any:
                     y = min(max(y, middle - half), middle + half)
                 u[new, i] = y
             new += 1
-    return new - count[EVALUATED]
+    n: int = new - count.evaluated
+    return n
 
 
 @kernel
-def tell_search(state: Any, rules: Any) -> None:
-    """Move every search to the best point of its round and adapt its step."""
-    count, task, sample = state.counter, state.task, state.sample
-    count[ROUND] += 1
-    first = count[EVALUATED] - count[SELECTED] * rules.n_directions
-    for k in range(count[SELECTED]):
+def tell_search(state: State, rules: Rules) -> None:
+    """Move every search to the best point of its round and adapt its step δ."""
+    count, task, sample = state.counter[0], state.task, state.sample
+    count.round += 1
+    first = count.evaluated - count.selected * rules.n_directions
+    for k in range(count.selected):
         last = first + rules.n_directions
         chosen, ties = first, 0
         for s in range(first, last):  # d* is any of the best directions
@@ -124,10 +142,10 @@ def tell_search(state: Any, rules: Any) -> None:
                 ties += 1
                 if below(ties, state.random) == 0:
                     chosen = s
-        least, current = sample[chosen].f, sample[task[k].at].f
-        if least > current or (rules.grow_on_tie and least == current):
+        f, f_cur = sample[chosen].f, sample[task[k].at].f
+        if f > f_cur or (rules.grow_on_tie and f == f_cur):
             task[k].delta = min(rules.tau * task[k].delta, rules.delta_max)
-        elif least < current:
+        elif f < f_cur:
             task[k].delta = max(task[k].delta / rules.tau, rules.delta_min)
         task[k].at = chosen
         for s in range(first, last):

@@ -1,31 +1,23 @@
-"""The partition of the unit cube: its rectangles, the samples inside them, and their division."""
+"""The partition P_k of the unit cube: its rectangles, the samples in them, and their division."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from treeopt.kernels.jit import kernel
-from treeopt.stepdirect.paper.state import (
-    FIRST,
-    MAX_LEVEL,
-    NODES,
-    NONE,
-    RECTANGLES,
-    THIRD,
-    UNSTORED,
-)
+from treeopt.stepdirect.paper.state import FIRST, MAX_LEVEL, NONE, THIRD, UNSTORED, State
 from treeopt.stepdirect.paper.variability import enter, leave, revalue
+from treeopt.types import FloatArray, Int8Array, RecordArray
 
 
 @kernel
-def radius_of(level: Any, weight: Any) -> Any:
+def radius_of(level: Int8Array, weight: FloatArray) -> float:
     """Return d, half the diagonal of a rectangle; 0 if it cannot be divided any more.
 
-    Sides are added from the shortest to the longest, so that equal shapes have equal bits whatever
-    the order of their sides.
+    Sides are added from the shortest to the longest: equal shapes have equal bits whatever the
+    order of their sides.
     """
     sides = np.zeros(MAX_LEVEL + 1, np.int64)
     divisible = False
@@ -41,17 +33,17 @@ def radius_of(level: Any, weight: Any) -> Any:
 
 
 @kernel
-def add_sample(s: Any, j: Any, sample: Any, rect: Any) -> None:
-    """Put sample ``s`` into rectangle ``j``."""
+def add_sample(s: int, j: int, sample: RecordArray, rect: RecordArray) -> None:
+    """Add sample ``s`` to rectangle ``j`` and update f_H."""
     sample[s].follower = rect[j].head
     rect[j].head = s
     rect[j].f = min(rect[j].f, sample[s].f)
 
 
 @kernel
-def begin(state: Any, neighbourhood: Any) -> None:
-    """Make the whole cube the first rectangle, with sample 0 in its centre."""
-    count, rect, node = state.counter, state.rect, state.node
+def begin(state: State, neighbourhood: float) -> None:
+    """Make the whole cube the first rectangle, with sample 0 at its centre."""
+    count, rect, node = state.counter[0], state.rect, state.node
     state.centre[0] = 0.5
     state.level[0] = 0
     rect[0].radius = radius_of(state.level[0], state.weight)
@@ -60,41 +52,43 @@ def begin(state: Any, neighbourhood: Any) -> None:
     rect[0].node = 0
     node[0].child = NONE
     node[0].rect = 0
-    count[RECTANGLES] = count[NODES] = 1
+    count.rectangles = 1
+    count.nodes = 1
     add_sample(FIRST, FIRST, state.sample, rect)
     if neighbourhood > 0.0:
-        enter(FIRST, count[RECTANGLES], rect, state.centre, neighbourhood)
+        enter(FIRST, count.rectangles, rect, state.centre, neighbourhood)
 
 
 @kernel
-def rectangle_of(u: Any, node: Any) -> Any:
-    """Return the rectangle that holds a point; a point on a cut belongs to the upper one."""
+def rectangle_of(u: FloatArray, node: RecordArray) -> int:
+    """Return the rectangle that contains a point; a point on a cut belongs to the upper one."""
     k = 0
     while node[k].child != NONE:
         x = u[node[k].axis]
         k = node[k].child + np.int64(x >= node[k].lower) + np.int64(x >= node[k].upper)
-    return node[k].rect
+    j: int = node[k].rect
+    return j
 
 
 @kernel
-def store(s: Any, j: Any, state: Any, neighbourhood: Any) -> None:
-    """Store sample ``s`` with rectangle ``j``, where it lies."""
+def store(s: int, j: int, state: State, neighbourhood: float) -> None:
+    """Store sample ``s`` in rectangle ``j``, which contains it (Sect. 3.4, last paragraph)."""
     rect = state.rect
     old = rect[j].f
     add_sample(s, j, state.sample, rect)
     if neighbourhood > 0.0 and rect[j].f != old:
-        revalue(j, old, state.counter[RECTANGLES], rect, state.centre, neighbourhood)
+        revalue(j, old, state.counter[0].rectangles, rect, state.centre, neighbourhood)
 
 
 @kernel
-def divide(j: Any, axis: Any, lower: Any, upper: Any, state: Any, neighbourhood: Any) -> None:
+def divide(j: int, axis: int, lower: int, upper: int, state: State, neighbourhood: float) -> None:
     """Divide rectangle ``j`` into thirds along ``axis`` (Alg. 1 step b).
 
     Samples ``lower`` and ``upper`` are the centres of the outer thirds; the rectangle itself
     becomes the middle one. Stored samples go to the third that contains them (Sect. 3.4).
     """
     sample, rect, centre, level = state.sample, state.rect, state.centre, state.level
-    n = state.counter[RECTANGLES]
+    n = state.counter[0].rectangles
     if neighbourhood > 0.0:
         leave(j, n, rect, centre, neighbourhood)
     sixth = THIRD[level[j, axis]] / 6.0
@@ -119,8 +113,8 @@ def divide(j: Any, axis: Any, lower: Any, upper: Any, state: Any, neighbourhood:
     for new, s in ((n, lower), (n + 1, upper)):
         if sample[s].follower == UNSTORED:
             add_sample(s, new, sample, rect)
-    grow_tree(j, axis, first_cut, second_cut, n, state.counter, rect, state.node)
-    state.counter[RECTANGLES] = n + 2
+    grow_tree(j, axis, first_cut, second_cut, state)
+    state.counter[0].rectangles = n + 2
     if neighbourhood > 0.0:
         enter(j, n, rect, centre, neighbourhood)
         enter(n, n, rect, centre, neighbourhood)
@@ -128,11 +122,11 @@ def divide(j: Any, axis: Any, lower: Any, upper: Any, state: Any, neighbourhood:
 
 
 @kernel
-def grow_tree(
-    j: Any, axis: Any, lower: Any, upper: Any, new: Any, count: Any, rect: Any, node: Any
-) -> None:
-    """Give the leaf of rectangle ``j`` three children: rectangles ``new``, ``j``, ``new + 1``."""
-    parent, child = rect[j].node, count[NODES]
+def grow_tree(j: int, axis: int, lower: float, upper: float, state: State) -> None:
+    """Give the leaf of rectangle ``j`` three children: the lower third, ``j``, the upper third."""
+    count, rect, node = state.counter[0], state.rect, state.node
+    new, child = count.rectangles, count.nodes
+    parent = rect[j].node
     node[parent].axis = axis
     node[parent].lower = lower
     node[parent].upper = upper
@@ -141,4 +135,4 @@ def grow_tree(
         node[child + k].child = NONE
         node[child + k].rect = r
         rect[r].node = child + k
-    count[NODES] = child + 3
+    count.nodes = child + 3

@@ -1,40 +1,33 @@
-"""The settings of a run as the kernels read them: plain numbers."""
+"""The constants of the paper as the kernels read them: plain numbers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Where a local search may go.
+# `Rules.search_region`: where a local search may go.
 RECTANGLE, BOX = 0, 1
-# How its directions are drawn.
+# `Rules.directions`: how its directions are drawn, options (a) and (b) of Sect. 3.4.
 COORDINATES, SPHERE = 0, 1
-# What ε is multiplied with.
+# `Rules.epsilon_scale`: the factor of ε in Eq. 8.
 MEDIAN, LEAST = 0, 1
 
 
 class Rules(NamedTuple):
-    """Numbers for `StepDirectSettings`, which documents them; symbols are the paper's."""
+    """Constants of Algorithms 1 and 2; `StepDirectSettings` documents them."""
 
-    epsilon: float
+    epsilon: float  # ε
     epsilon_scale: int
-    neighbourhood: float  # λ; 0: σ is not used
-    sigma_min: float
+    neighbourhood: float  # λ; 0: σ = 1 everywhere
+    sigma_min: float  # ε_σ
     all_ties: bool
     all_sides: bool
-    diagonal: int  # points of the diagonal to begin with; 0: the paper's initialization
-    local_search: bool
+    local_search: bool  # False: StepDIRECT-0
     directions: int
-    n_directions: int
+    n_directions: int  # |D|
     search_region: int
-    delta: float
+    delta: float  # δ
     delta_min: float
     delta_max: float
-    tau: float
+    tau: float  # τ
     grow_on_tie: bool
     t_max: float
-    share: float  # of the evaluations that go to the partition; 1: no refinement
-    shift: float
-    decades: float
-    patience: int
-    excursion: int
-    batch: int

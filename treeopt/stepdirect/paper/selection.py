@@ -1,46 +1,51 @@
 r"""Potentially optimal hyper-rectangles (Sect. 3.2).
 
-Definition 2: rectangle j is potentially optimal if some K > 0 has
+Definition 2: rectangle j is potentially optimal if there is a K > 0 with
 
-.. math:: f_{H_j} - K d_j \sigma_j \le f_{H_i} - K d_i \sigma_i \quad \forall i, \qquad
-          f_{H_j} - K d_j \sigma_j \le f_{min} - \epsilon |f_{min} - f_{median}|.
+.. math:: f_{H_j} - K d_j \sigma_j &\le f_{H_i} - K d_i \sigma_i \quad \forall i \qquad
+              &\text{(Eq. 7)} \\
+          f_{H_j} - K d_j \sigma_j &\le f_{min} - \epsilon |f_{min} - f_{median}| \qquad
+              &\text{(Eq. 8)}
 
-By Lemma 1 these are points of the lower right convex hull of the (d σ, f_H), from the least value
-to the largest d σ.
+By Lemma 1 these are points of the lower right convex hull of the (d σ, f_H), from the minimum
+value to the maximum d σ:
 
-Choice: where I_b is empty (the largest d σ), K is unbounded and the second condition holds. The
-Lemma's part (c) leaves that open, and for f_median = f_min would admit K = 0; the Definition wants
-K > 0.
+============  =====================================================================================
+Lemma 1 (a)   of rectangles with equal d σ only those with the minimum f_H: `potentially_optimal`
+Lemma 1 (b)   the hull: `_is_above` drops what lies above it
+Lemma 1 (c)   Eq. 8 with the maximum K that (b) allows (Eq. 10 and 11): `potentially_optimal`
+============  =====================================================================================
+
+Choice: where I_b is empty (the maximum d σ), K is unbounded and Eq. 8 holds. Part (c) of the Lemma
+leaves that open, and for f_median = f_min would admit K = 0; the Definition wants K > 0.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from treeopt.kernels.jit import kernel
-from treeopt.stepdirect.paper.rules import MEDIAN
-from treeopt.stepdirect.paper.state import BEST, EVALUATED, NONE, RECTANGLES, SELECTED
+from treeopt.stepdirect.paper.rules import MEDIAN, Rules
+from treeopt.stepdirect.paper.state import NONE, State
+from treeopt.types import FloatArray, IntArray
 
 BUCKET_SHIFT = np.int64(47)
-"""Positive floats of equal leading bits share a bucket: 32 buckets per power of two."""
+"""Positive floats with equal leading bits share a bucket: 32 buckets per power of two."""
 
 
 @kernel
-def select(state: Any, rules: Any) -> None:
-    """Write the set S of Algorithm 1 into ``task[k].selected``."""
-    count, rect = state.counter, state.rect
-    values = state.sample.f[: count[EVALUATED]].copy()
-    best = count[BEST]
-    f_min = values[best] if best != NONE else 0.0
+def select(state: State, rules: Rules) -> None:
+    """Write the set S of Algorithm 1 into ``task[i].selected``."""
+    count, rect = state.counter[0], state.rect
+    values = state.sample["f"][: count.evaluated].copy()
+    f_min = values[count.best] if count.best != NONE else 0.0
     worst = worst_of(values, f_min)
-    n = count[RECTANGLES]
+    n = count.rectangles
     size, f = np.empty(n), np.empty(n)
     for j in range(n):
         sigma = 1.0
         if rules.neighbourhood > 0.0:
-            sigma = max(rect[j].differ / rect[j].near, rules.sigma_min)
+            sigma = max(rect[j].differ / rect[j].near, rules.sigma_min)  # Eq. 9
         size[j] = rect[j].radius * sigma
         f[j] = min(rect[j].f, worst)
     if rules.epsilon_scale == MEDIAN:
@@ -50,12 +55,12 @@ def select(state: Any, rules: Any) -> None:
     chosen = potentially_optimal(size, f, f_min, rules.epsilon * scale, rules.all_ties)
     for k in range(chosen.size):
         state.task[k].selected = chosen[k]
-    count[SELECTED] = chosen.size
+    count.selected = chosen.size
 
 
 @kernel
-def worst_of(values: Any, start: Any) -> Any:
-    """Return the largest value that is finite, which failed evaluations count as here."""
+def worst_of(values: FloatArray, start: float) -> float:
+    """Return the maximum finite value, at least ``start``. Failed evaluations count as this."""
     worst = start
     for value in values:
         if value < np.inf:
@@ -64,18 +69,20 @@ def worst_of(values: Any, start: Any) -> Any:
 
 
 @kernel
-def potentially_optimal(size: Any, f: Any, f_min: Any, margin: Any, all_ties: Any) -> Any:
-    """Return the rectangles that Definition 2 admits, from the smallest ``size`` to the largest.
+def potentially_optimal(
+    size: FloatArray, f: FloatArray, f_min: float, decrease: float, all_ties: bool
+) -> IntArray:
+    """Return the potentially optimal rectangles, in ascending order of ``size``.
 
-    ``size`` is d σ, ``margin`` is ε |f_min - f_median|. Without ``all_ties`` there is one
-    rectangle, the oldest, of those that are equal in both. Rectangles of size 0 are left out.
+    ``size`` is d σ, ``decrease`` is ε |f_min - f_median|. Without ``all_ties``, of rectangles that
+    are equal in both only the oldest is returned. Rectangles of size 0 are left out.
     """
     candidates = undominated(size, f)
     # Ascending size, then f, then age.
     candidates = candidates[np.argsort(f[candidates], kind="mergesort")]
     candidates = candidates[np.argsort(size[candidates], kind="mergesort")]
     n = candidates.size
-    # The hull starts at the least value; of several, at the largest.
+    # The hull starts at the minimum value; of several, at the largest rectangle.
     hull = np.empty(n, np.int64)
     n_hull = 0
     start = 0
@@ -87,9 +94,9 @@ def potentially_optimal(size: Any, f: Any, f_min: Any, margin: Any, all_ties: An
     for k in range(start, n):
         c = candidates[k]
         if k > start and size[c] == size[candidates[k - 1]]:
-            continue  # condition (a): the first of its size has the least value
+            continue  # Lemma 1 (a): the first of its size has the minimum value
         while n_hull > 1 and _is_above(hull[n_hull - 2], hull[n_hull - 1], c, size, f):
-            n_hull -= 1
+            n_hull -= 1  # Lemma 1 (b)
         hull[n_hull] = c
         n_hull += 1
     chosen = np.empty(n, np.int64)
@@ -97,10 +104,10 @@ def potentially_optimal(size: Any, f: Any, f_min: Any, margin: Any, all_ties: An
     k = start
     for h in range(n_hull):
         c = hull[h]
-        if h + 1 < n_hull:  # the largest K that condition (b) allows
+        if h + 1 < n_hull:  # Lemma 1 (c), with the maximum K that (b) allows
             after = hull[h + 1]
             K = (f[after] - f[c]) / (size[after] - size[c])
-            if f[c] - K * size[c] > f_min - margin:
+            if f[c] - K * size[c] > f_min - decrease:
                 continue
         while candidates[k] != c:
             k += 1
@@ -114,30 +121,31 @@ def potentially_optimal(size: Any, f: Any, f_min: Any, margin: Any, all_ties: An
 
 
 @kernel
-def _is_above(a: Any, b: Any, c: Any, size: Any, f: Any) -> Any:
+def _is_above(a: int, b: int, c: int, size: FloatArray, f: FloatArray) -> bool:
     """Tell whether b lies above the line from a to c."""
-    return (f[b] - f[a]) * (size[c] - size[a]) > (f[c] - f[a]) * (size[b] - size[a])
+    above: bool = (f[b] - f[a]) * (size[c] - size[a]) > (f[c] - f[a]) * (size[b] - size[a])
+    return above
 
 
 @kernel
-def undominated(size: Any, f: Any) -> Any:
-    """Return the rectangles than which all that are clearly larger have higher values.
+def undominated(size: FloatArray, f: FloatArray) -> IntArray:
+    """Return the rectangles not dominated by a larger one with a lower or equal value.
 
-    Others have no K > 0, and need not be sorted. Sizes are compared by their leading bits, which
-    grow with the number.
+    The others have no K > 0 and need not be sorted. Sizes are compared by their leading bits, so
+    that a few dominated rectangles may stay.
     """
     bucket = size.view(np.int64) >> BUCKET_SHIFT
     first, last = bucket.min(), bucket.max()
-    least = np.full(last - first + 2, np.inf)
+    lowest = np.full(last - first + 2, np.inf)
     for j in range(size.size):
         k = bucket[j] - first
-        least[k] = min(least[k], f[j])
-    for k in range(least.size - 2, -1, -1):
-        least[k] = min(least[k], least[k + 1])
+        lowest[k] = min(lowest[k], f[j])
+    for k in range(lowest.size - 2, -1, -1):
+        lowest[k] = min(lowest[k], lowest[k + 1])
     kept = np.empty(size.size, np.int64)
     n = 0
     for j in range(size.size):
-        if size[j] > 0.0 and f[j] < least[bucket[j] - first + 1]:
+        if size[j] > 0.0 and f[j] < lowest[bucket[j] - first + 1]:
             kept[n] = j
             n += 1
     return kept[:n]

@@ -1,25 +1,23 @@
-r"""Local variability σ of a rectangle (Sect. 3.2, Eq. 7).
+r"""Local variability σ of a rectangle (Sect. 3.2, Eq. 9).
 
 .. math:: \sigma_j = \max\{|N_j^D| / |N_j|, \epsilon_\sigma\}, \quad
           N_j = \{H_i : \|c_i - c_j\| \le \lambda d_j\}, \quad
           N_j^D = \{H_i \in N_j : f_{H_i} \ne f_{H_j}\}
 
-Both counts are kept up to date while the partition changes: a rectangle that leaves or enters
-looks once at all others, so that a division costs O(n p) and not O(n² p), and the counts are exact
-at all times.
+Both counts are updated while the partition changes: a rectangle that leaves or enters is compared
+once with all others. A division costs O(n p), not O(n² p), and the counts are always exact.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from treeopt.kernels.jit import kernel
+from treeopt.types import FloatArray, RecordArray
 
 
 @kernel
-def squared_distance(a: Any, b: Any) -> Any:
+def squared_distance(a: FloatArray, b: FloatArray) -> float:
     """Return the squared distance of two points, the same for (a, b) and (b, a)."""
     total = 0.0
     for i in range(a.size):
@@ -28,14 +26,15 @@ def squared_distance(a: Any, b: Any) -> Any:
 
 
 @kernel
-def reach(j: Any, rect: Any, neighbourhood: Any) -> Any:
-    """Return the squared radius (λ d_j)² of the neighbourhood of rectangle ``j``."""
-    return (neighbourhood * rect[j].radius) ** 2
+def reach(j: int, rect: RecordArray, neighbourhood: float) -> float:
+    """Return (λ d_j)², the squared radius of the neighbourhood of rectangle ``j``."""
+    squared: float = (neighbourhood * rect[j].radius) ** 2
+    return squared
 
 
 @kernel
-def leave(j: Any, n: Any, rect: Any, centre: Any, neighbourhood: Any) -> None:
-    """Take rectangle ``j`` out of the neighbourhoods of the others among the first ``n``."""
+def leave(j: int, n: int, rect: RecordArray, centre: FloatArray, neighbourhood: float) -> None:
+    """Remove rectangle ``j`` from N_i and N_i^D of the others among the first ``n``."""
     for k in range(n):
         if k != j:
             distance = squared_distance(centre[k], centre[j])
@@ -45,8 +44,8 @@ def leave(j: Any, n: Any, rect: Any, centre: Any, neighbourhood: Any) -> None:
 
 
 @kernel
-def enter(j: Any, n: Any, rect: Any, centre: Any, neighbourhood: Any) -> None:
-    """Put rectangle ``j`` among the first ``n``: into their neighbourhoods, and they into its."""
+def enter(j: int, n: int, rect: RecordArray, centre: FloatArray, neighbourhood: float) -> None:
+    """Add rectangle ``j`` to N_i and N_i^D of the first ``n``, and these to N_j and N_j^D."""
     rect[j].near = 1
     rect[j].differ = 0
     for k in range(n):
@@ -62,8 +61,10 @@ def enter(j: Any, n: Any, rect: Any, centre: Any, neighbourhood: Any) -> None:
 
 
 @kernel
-def revalue(j: Any, old: Any, n: Any, rect: Any, centre: Any, neighbourhood: Any) -> None:
-    """Count anew after f_H of rectangle ``j``, among the first ``n``, was ``old`` and changed."""
+def revalue(
+    j: int, old: float, n: int, rect: RecordArray, centre: FloatArray, neighbourhood: float
+) -> None:
+    """Update N_i^D of the first ``n`` rectangles after f_H of ``j`` changed from ``old``."""
     rect[j].differ = 0
     for k in range(n):
         if k != j:

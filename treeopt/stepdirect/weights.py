@@ -1,0 +1,50 @@
+"""Reading the relative importance of the coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treeopt.arguments import read_weights
+from treeopt.errors import InputError, shown
+from treeopt.model.ensemble import Ensemble
+from treeopt.problem.dimensions import Dimensions
+from treeopt.types import FloatArray
+
+
+def weights_of(
+    weights: Any, dimensions: Dimensions, ensemble: Ensemble | None = None
+) -> FloatArray:
+    """Return the weights of the free coordinates, as they are given; ones if there are none.
+
+    Parameters
+    ----------
+    weights : array-like of shape (p,), mapping or series by name
+        One number of at least 0 for each coordinate.
+    dimensions : Dimensions
+        The space. Its names are those of the weights, unless there is a model.
+    ensemble : Ensemble
+        The model whose features, by name or number, the weights are about.
+    """
+    if weights is None:
+        return np.ones(dimensions.free.size)
+    n, names = len(dimensions.all), dimensions.names
+    if ensemble is not None:
+        names = ensemble.feature_names
+    if hasattr(weights, "to_dict") and names:
+        weights = weights.to_dict()
+    if isinstance(weights, Mapping):
+        if ensemble is not None:
+            column = {name: ensemble.feature_index(name) for name in weights}
+        else:
+            column = {name: k for k, name in enumerate(names or ())}
+        by_column = {column.get(name): weight for name, weight in weights.items()}
+        if set(by_column) != set(range(n)):
+            raise InputError(
+                f"weights is {shown(weights)}. Pass a number for each coordinate: by name, if "
+                f"they have names, or a list of {n}."
+            )
+        weights = [by_column[k] for k in range(n)]
+    return read_weights(weights, n)[dimensions.free]
