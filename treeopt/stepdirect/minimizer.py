@@ -11,6 +11,8 @@ import numpy as np
 
 from treeopt.arguments import read_callback, read_count, read_seed, read_time_limit
 from treeopt.errors import InputError
+from treeopt.model.difference import Difference, Model
+from treeopt.model.ensemble import Ensemble
 from treeopt.problem.bounds import read_bounds
 from treeopt.problem.dimensions import Dimensions, read_dimensions, real_dimensions
 from treeopt.result.search_result import SearchResult
@@ -19,7 +21,7 @@ from treeopt.run.progress import Progress
 from treeopt.run.run import Run
 from treeopt.stepdirect.ask_tell import StepDirect
 from treeopt.stepdirect.evaluation import make_caller
-from treeopt.stepdirect.search import MODELS, CubeSearch, Model, SpaceSearch
+from treeopt.stepdirect.search import CubeSearch, SpaceSearch
 from treeopt.stepdirect.settings import StepDirectSettings, read_settings
 from treeopt.stepdirect.weights import weights_of
 
@@ -107,7 +109,7 @@ def stepdirect(
     >>> res.x["depth"], res.fun < 0.002
     (5, True)
     """
-    model = fun if isinstance(fun, MODELS) else None
+    model = fun if isinstance(fun, Ensemble | Difference) else None
     if model is None and not callable(fun):
         raise InputError(
             f"fun is {type(fun).__name__}, which is not callable. Pass a function, or "

@@ -2,78 +2,68 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.model.difference import Difference, Model
+from treeopt.model.difference import Model
 from treeopt.model.frames import named
 from treeopt.problem.bounds import feature_label
-from treeopt.problem.places import Places
+from treeopt.problem.dimensions import Choice, Dimension, Dimensions, Integer, Real
 from treeopt.problem.problem import Problem
 from treeopt.result.answer import Answer
 from treeopt.run.progress import DecisionProgress, Progress
 from treeopt.run.run import Run
 from treeopt.run.status import Status
-from treeopt.stepdirect.minimizer import search_within
-from treeopt.stepdirect.search import rows_at_once
-from treeopt.types import Array
+from treeopt.stepdirect.search import rows_at_once, search_within
+from treeopt.types import Array, BoolArray, FloatArray, IntArray
 
 
 def search_black_box(problem: Problem, run: Run) -> Answer:
-    """Run the search: compiled on real features, else on points that are snapped."""
+    """Search until a limit is reached; there is no bound."""
     objective, places, limits = problem.objective, problem.places, run.limits
-    e, sign = objective.model, objective.sign
-    snap = _Snap(places)
-    unread = places.grid.position < 0
-    snap.lower[unread] = snap.upper[unread] = np.clip(0, snap.lower[unread], snap.upper[unread])
-    infinite = np.flatnonzero(np.isinf(snap.lower) | np.isinf(snap.upper))
-    if infinite.size:
-        name = feature_label(int(infinite[0]), e)
-        raise InputError(
-            f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."
-        )
+    dimensions = Dimensions([dimension_of(problem, j) for j in range(objective.model.n_features)])
     with limits.pause():  # the conversion of the model
-        signed = e.signed(sign)
+        signed = objective.model.signed(objective.sign)
         at_once = min(rows_at_once(term.ensemble) for term in objective.terms)
-        by_predict = snap.needed or isinstance(signed, Difference)
-        if by_predict:
-            signed.predict(snap(snap.lower[None, :]))  # compiles
-    fun: Any = partial(_snapped, signed, snap) if by_predict else signed
+    beside = _BesideMissing.of(problem, signed)
 
-    def cells_of(x: Array) -> Array:
-        point = places.of_points(snap(x[None, :]))
-        cells: Array = places.cells_at(point)[0]
+    def cells_of(x: Any) -> IntArray:
+        if x is None:  # nothing was evaluated before the run was stopped
+            x = np.full(objective.model.n_features, np.nan)
+        cells: IntArray = places.cells_at(places.of_points(beside.snap(x[None, :])))[0]
         return cells
 
     def tell(now: Progress) -> None:
-        value = objective.value_of(sign * now.fun)
+        value = objective.value_of(objective.sign * now.fun)
 
         def progress() -> DecisionProgress:
-            point = named(places.region(cells_of(now.x))[0], e, problem.columns)
-            return DecisionProgress(point, value, np.nan, np.nan, now.nfev, 0, now.time)
+            point = places.region(cells_of(now.x))[0]
+            x = named(point, objective.model, problem.columns)
+            return DecisionProgress(x, value, np.nan, np.nan, now.nfev, 0, now.time)
 
         run.report(value, np.nan, now.nfev, 0, progress)
 
+    is_told = run.callback is not None or run.line.shown
+    own = Run(limits, run.max_evals, callback=tell if is_told else None, seed=run.seed)
     result = search_within(
-        limits,
-        fun,
-        np.column_stack([snap.lower, snap.upper]),
-        max_evals=run.max_evals,
-        settings=None,
-        weights=e.importances,
-        rng=run.seed,
-        callback=None if run.callback is None and not run.line.shown else tell,
-        vectorized=by_predict,
-        workers=1,
+        own,
+        beside.predict if beside.columns.any() else signed,
+        dimensions,
+        weights=objective.model.importances,
         at_once=at_once,
         with_points=False,
     )
     limits.finish()
     run.history = [
-        (row["nfev"], row["time"], objective.value_of(sign * row["fun"]), np.nan)
+        (
+            int(row["nfev"]),
+            float(row["time"]),
+            objective.value_of(objective.sign * row["fun"]),
+            np.nan,
+        )
         for row in result.history
     ]
     run.status = Status.EVAL_LIMIT if result.status is Status.EXHAUSTED else result.status
@@ -81,47 +71,66 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
     return Answer(cells_of(result.x), nfev=result.nfev)
 
 
-class _Snap:
-    """Points of a real box to admissible points: whole numbers, and values from lists.
+def dimension_of(problem: Problem, column: int) -> Dimension:
+    """Return what may be chosen for a feature as a dimension; refuse what is unbounded.
 
-    A list is searched as the numbers of its values.
+    A feature that no term reads stays at a number near 0.
+    """
+    space = problem.space
+    low, high = float(space.lower[column]), float(space.upper[column])
+    if np.isnan(low):
+        return Choice((np.nan,))
+    if problem.grid.position[column] < 0:
+        low = high = float(np.clip(0, low, high))
+    name = feature_label(column, problem.objective.model)
+    if np.isinf(low) or np.isinf(high):
+        raise InputError(
+            f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."
+        )
+    if column in space.values and low < high:
+        return Choice(tuple(space.values[column].tolist()))
+    try:
+        if space.integer[column] and low < high:
+            return Integer(int(low), int(high))
+        return Real(low, high)
+    except InputError as error:
+        raise InputError(f"the bounds of {name} are ({low:g}, {high:g}): {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class _BesideMissing:
+    """Keeps points away from the number that means missing, where that is no choice.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    model : Ensemble or Difference
+        What is predicted.
+    columns : bool array
+        The features with such a number between their bounds.
     """
 
-    def __init__(self, places: Places) -> None:
-        self.space = space = places.space
-        self.lower, self.upper = space.lower.copy(), space.upper.copy()
-        self.whole = np.flatnonzero(space.integer & ~space.fixed)
-        missing = np.isnan(space.lower)
-        # Between the bounds there may be a number that means missing, and is no choice.
-        self.gap = before, after = places.grid.missing_low, places.grid.missing_high
-        self.around = np.flatnonzero(
-            (space.lower < before) & (after < space.upper) & ~space.may_be_missing
-        )
-        self.needed = bool(self.whole.size or space.values or missing.any() or self.around.size)
-        # Each whole number has the same share of the line.
-        self.lower[self.whole] -= 0.5
-        self.upper[self.whole] += 0.5
-        for column, values in space.values.items():
-            self.lower[column], self.upper[column] = -0.5, values.size - 0.5
-        self.lower[missing] = self.upper[missing] = 0.0
+    problem: Problem
+    model: Model
+    columns: BoolArray
 
-    def __call__(self, X: Array) -> Array:
-        """Return the admissible points."""
-        space = self.space
+    @classmethod
+    def of(cls, problem: Problem, model: Model) -> _BesideMissing:
+        space, grid = problem.space, problem.grid
+        between = (space.lower < grid.missing_low) & (grid.missing_high < space.upper)
+        return cls(problem, model, between & ~space.may_be_missing)
+
+    def snap(self, X: FloatArray) -> FloatArray:
+        """Return the points, with numbers that mean missing moved to the next one that does not."""
+        grid, integer = self.problem.grid, self.problem.space.integer
         X = X.copy()
-        X[:, self.whole] = np.clip(
-            np.round(X[:, self.whole]), space.lower[self.whole], space.upper[self.whole]
-        )
-        for around in self.around:
-            means_missing = (X[:, around] >= self.gap[0]) & (X[:, around] <= self.gap[1])
-            beside = np.nextafter(self.gap[1], np.inf)
-            X[means_missing, around] = np.ceil(beside) if space.integer[around] else beside
-        for column, values in space.values.items():
-            X[:, column] = values[np.clip(np.round(X[:, column]), 0, values.size - 1).astype(int)]
-        X[:, np.isnan(space.lower)] = np.nan
+        beside = np.nextafter(grid.missing_high, np.inf)
+        for column in np.flatnonzero(self.columns):
+            means_missing = (X[:, column] >= grid.missing_low) & (X[:, column] <= grid.missing_high)
+            X[means_missing, column] = np.ceil(beside) if integer[column] else beside
         return X
 
-
-def _snapped(ensemble: Model, snap: _Snap, X: Array) -> Array:
-    """Return the predictions at the admissible points next to some."""
-    return ensemble.predict(snap(X))
+    def predict(self, X: FloatArray) -> Array:
+        """Return the predictions at these points."""
+        return self.model.predict(self.snap(X))

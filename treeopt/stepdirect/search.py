@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
+from treeopt.model.difference import Difference, Model
 from treeopt.model.ensemble import Ensemble
 from treeopt.problem.dimensions import Dimensions
 from treeopt.result.search_result import SearchResult
@@ -19,12 +19,6 @@ from treeopt.stepdirect.evaluation import Caller, Point, Points, VectorizedCalle
 from treeopt.stepdirect.settings import StepDirectSettings
 from treeopt.stepdirect.weights import weights_of
 from treeopt.types import Array, FloatArray
-
-Model: TypeAlias = Ensemble
-"""What is minimised by its ``predict``. Only an `Ensemble` has a compiled loop."""
-
-MODELS = (Ensemble,)
-"""The classes of `Model`. Add one here, and to `Model`, and it is evaluated by ``predict``."""
 
 SLICE = 0.02
 """Seconds between two checks of signals, limits and the callback in a compiled run."""
@@ -75,7 +69,7 @@ def search_within(
     settings = StepDirectSettings() if settings is None else settings
     weight = settings.weights_for(weights_of(weights, dimensions))
     search = CubeSearch(run, dimensions, weight, settings)
-    if isinstance(fun, MODELS):
+    if isinstance(fun, Ensemble | Difference):
         search.on_model(fun)
         return search.result(None, with_points)
     caller = VectorizedCaller(fun, run.limits)

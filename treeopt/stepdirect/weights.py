@@ -9,14 +9,12 @@ import numpy as np
 
 from treeopt.arguments import read_weights
 from treeopt.errors import InputError, shown
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.difference import Model
 from treeopt.problem.dimensions import Dimensions
 from treeopt.types import FloatArray
 
 
-def weights_of(
-    weights: Any, dimensions: Dimensions, ensemble: Ensemble | None = None
-) -> FloatArray:
+def weights_of(weights: Any, dimensions: Dimensions, ensemble: Model | None = None) -> FloatArray:
     """Return the weights of the free coordinates, as they are given; ones if there are none.
 
     Parameters
