@@ -20,3 +20,12 @@ UInt32Array: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
 RecordArray: TypeAlias = NDArray[np.void]
 """An array of records: a structured dtype with named fields."""
+
+Point: TypeAlias = FloatArray | dict[str, Any]
+"""A point of a search as the user sees it: a vector, or a mapping from names to values."""
+
+Points: TypeAlias = FloatArray | list[dict[str, Any]]
+"""Several points: the rows of a matrix, or a list of mappings."""
+
+Seed: TypeAlias = int | np.random.Generator | None
+"""What `treeopt.arguments.read_seed` reads."""

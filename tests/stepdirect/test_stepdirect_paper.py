@@ -277,7 +277,7 @@ def test_a_preset_without_refinement_is_algorithm_1_alone(name):
         if asked < ITERATION_OVER:
             alone = s.grown(alone, -asked)
         elif asked > 0:
-            record(f(asked_points(alone)), alone)
+            record(f(asked_points(alone)), alone.counter, alone.sample)
     m = min(count(state, "evaluated"), count(alone, "evaluated"))
     assert m >= n and state.u[:m].tobytes() == alone.u[:m].tobytes()
     assert state.sample["f"][:m].tobytes() == alone.sample["f"][:m].tobytes()

@@ -1,14 +1,14 @@
-"""`StepDirect`: the search as an object that is asked for points and told their values."""
+"""`StepDirect`: the search as an object with `ask` and `tell`."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,25 +25,25 @@ from treeopt.stepdirect import saved
 from treeopt.stepdirect.paper.state import State, new_state
 from treeopt.stepdirect.settings import StepDirectSettings, read_settings
 from treeopt.stepdirect.walk import Walk, new_walk
-from treeopt.stepdirect.weights import weights_of
-from treeopt.types import Array
+from treeopt.stepdirect.weights import Weights, weights_of
+from treeopt.types import Array, Point, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REMEMBERED = 64
-"""After so many steps whose points are all known already, a new point is drawn instead."""
+"""Maximum number of steps in a row whose points are all known; then a new point is drawn."""
 
 BLOCK = 64
-"""So many points of a discrete space are looked through at a time."""
+"""Number of points of a discrete space that are searched for a new one at a time."""
 
 REPEATED = 16
-"""With more samples than this for each point that was told, which happens only where there are few
-points to choose from, the algorithm rests: its steps would repeat what is known."""
+"""Maximum number of samples per point that was told. It is reached only in spaces with few points,
+where the algorithm would repeat what is known; then it pauses."""
 
 OVERDUE = 8
-"""Points that the algorithm waits for have failed for now if more others than this, and twice the
-pending ones, were told since the last of them was asked for."""
+"""Awaited points count as failed for now after this many others, and twice the number of pending
+ones, were told since the last of them was asked for."""
 
 
 class Best(NamedTuple):
@@ -57,15 +57,15 @@ class Best(NamedTuple):
         Its value, NaN if there is none.
     """
 
-    x: Any
+    x: Point | None
     fun: float
 
 
 class StepDirect:
-    """StepDIRECT as an optimizer that is asked for points and told their values.
+    """StepDIRECT as an optimizer with `ask` and `tell`.
 
     It minimises. Points may be told in any order, one or several at a time, while others are
-    pending; those that it has not asked for are welcome too. No point is asked for twice.
+    pending; also points that it has not asked for. No point is asked for twice.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ class StepDirect:
     settings : StepDirectSettings
         How to search; `StepDirectSettings.paper()` is the published algorithm.
     max_evals : int
-        How many evaluations there will be, if that is known: with few, the default begins
-        otherwise, see ``StepDirectSettings.scarce``. It does not end the search.
+        Number of evaluations that are planned, if known. With few, the default starts in another
+        way, see ``StepDirectSettings.scarce``. It does not end the search.
     rng : int or numpy.random.Generator
         Seed. The same seed, values and order of calls give the same points.
 
@@ -92,7 +92,7 @@ class StepDirect:
     pending : array or list of dict
         Points that were asked for and not told yet.
     nfev, nfailed : int
-        How many points were told, and how many of them as failed.
+        Number of points that were told, and of those that failed.
 
     See Also
     --------
@@ -111,12 +111,12 @@ class StepDirect:
 
     def __init__(
         self,
-        space: Any,
+        space: object,
         *,
-        weights: Any = None,
+        weights: Weights = None,
         settings: StepDirectSettings | None = None,
         max_evals: int | None = None,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         settings = read_settings(settings)
         if max_evals is not None:
@@ -139,19 +139,19 @@ class StepDirect:
         self._dimensions, self._settings, self._max_evals = dimensions, settings, max_evals
         limit = np.inf if max_evals is None else max_evals
         self._driver = Driver(settings.rules_for(state.weight, 1, limit), state, walk)
-        # Points are known by the bytes of their codes.
+        # Points are identified by the bytes of their codes.
         self._known: dict[bytes, float] = {}
         self._best: bytes | None = None
         self._nfailed = 0
         self._pending: dict[bytes, None] = {}
-        # The points that the algorithm waits for, their values, and which are not known yet.
+        # The points that the algorithm awaits, their values, and those that are not known yet.
         self._keys: list[bytes] = []
         self._values = np.empty(0)
         self._open: dict[bytes, list[int]] = {}
-        # Points for which the algorithm does not wait, in the order in which they were asked for or
-        # came; when they are told, it takes them up.
+        # Other points, in the order in which they were asked for or told. Once they have values,
+        # the algorithm adopts them.
         self._beside: dict[bytes, None] = {}
-        # How many of these were told since the last point that it waits for was asked for.
+        # Number of these that were told since the last awaited point was asked for.
         self._waited = 0
 
     def ask(self, n: int | None = None) -> Any:
@@ -160,15 +160,15 @@ class StepDirect:
         Parameters
         ----------
         n : int
-            How many. By default as many as the algorithm can use at once: some for each coordinate
-            in the beginning, mostly one later. If more are wanted than that, or while others are
-            pending, moves around the best point are added.
+            Number of points. By default as many as the algorithm can use at once: two for each
+            coordinate and one in the beginning, usually one later. If there are not enough of
+            these, or while they are pending, moves around the best point are added.
 
         Returns
         -------
         array of shape (n, p), or list of dict
-            Points that were never asked for or told before. There are fewer than ``n``, or none,
-            only when every point of a discrete space is known or pending.
+            Points that were not asked for or told before. There are fewer than ``n``, or none,
+            only if every point of a discrete space is known or pending.
         """
         if n is not None:
             n = read_count(n, "n")
@@ -183,17 +183,17 @@ class StepDirect:
             keys += new
         return self._dimensions.points(self._codes(keys))
 
-    def tell(self, points: Any, values: Any) -> None:
-        """Take the values of points, all that were asked for or some, in any order.
+    def tell(self, points: object, values: object) -> None:
+        """Take the values of some points, in any order.
 
         Parameters
         ----------
         points : as `ask` returns them
-            Also a single point, with a single value. They need not have been asked for.
+            Or a single point, with a single value. They need not have been asked for.
         values : float, or array-like of float
-            One for each point. NaN, an infinity or None says that the evaluation failed; it is
-            never the best, and counts as the worst value seen. A point that has failed may be told
-            a value later; else a point has one value.
+            One for each point. NaN, an infinity or None: the evaluation failed. It is never the
+            best, and counts as the maximum value so far. A point that has failed may be told a
+            value later; otherwise a point has one value.
         """
         keys = self._keys_of(points)
         numbers = _read_values(values, len(keys))
@@ -210,8 +210,8 @@ class StepDirect:
             if key not in self._known or (math.isnan(self._known[key]) and not math.isnan(value)):
                 self._take(key, value)
 
-    def reserve(self, points: Any) -> None:
-        """Note that points are evaluated elsewhere: they are pending, and not asked for.
+    def reserve(self, points: object) -> None:
+        """Mark points as pending that are evaluated elsewhere, so that they are not asked for.
 
         Parameters
         ----------
@@ -221,8 +221,8 @@ class StepDirect:
             if key not in self._known:
                 self._pending[key] = None
 
-    def release(self, points: Any) -> None:
-        """Note that pending points will not be evaluated after all; they may be asked for again.
+    def release(self, points: object) -> None:
+        """Give up pending points that will not be evaluated; they may be asked for again.
 
         Parameters
         ----------
@@ -233,12 +233,12 @@ class StepDirect:
                 del self._pending[key]
                 self._beside.pop(key, None)
 
-    def knows(self, point: Any) -> bool:
-        """Tell whether a point was told a value; that it failed is none."""
+    def knows(self, point: object) -> bool:
+        """Tell whether the value of a point is known; a failed evaluation has none."""
         return not math.isnan(self._known.get(self._keys_of([point])[0], math.nan))
 
-    def reseed(self, rng: Any = None) -> None:
-        """Begin another sequence of random numbers.
+    def reseed(self, rng: Seed = None) -> None:
+        """Start another sequence of random numbers.
 
         Parameters
         ----------
@@ -248,9 +248,9 @@ class StepDirect:
         self._driver.state.random[0] = read_seed(rng)
 
     def _take(self, key: bytes, value: float) -> None:
-        """Note the value of a point."""
+        """Take the value of a point."""
         if key not in self._pending and not self._open:
-            self._advance()  # perhaps the algorithm wants just this point next
+            self._advance()  # perhaps the algorithm asks for this point next
         slots = self._open.pop(key, None)
         if key in self._known:  # it had failed
             slots = [k for k, awaited in enumerate(self._keys) if awaited == key] or None
@@ -270,9 +270,9 @@ class StepDirect:
             self._best = key
 
     def _awaited(self, n: int | None) -> list[bytes]:
-        """Return up to n points that the algorithm waits for and nobody has yet.
+        """Return up to n awaited points that are not pending yet.
 
-        What is known already is answered from memory on the way.
+        Steps whose points are all known are answered from memory on the way.
         """
         new = self._unasked(n)
         for _ in range(REMEMBERED):
@@ -288,9 +288,9 @@ class StepDirect:
         return list(islice((key for key in self._open if key not in self._pending), n))
 
     def _advance(self) -> bool:
-        """Let the algorithm use its values and ask for new ones; return whether it did.
+        """Let the algorithm use its values and propose new points; return whether it did.
 
-        What is not known counts as failed; if it is told later, it is taken up then.
+        Values that are missing count as failed; if they are told later, they are adopted then.
         """
         driver, p = self._driver, self._dimensions.free.size
         enough = REPEATED * (self.nfev + 2 * p + 1)
@@ -309,7 +309,7 @@ class StepDirect:
         return len(codes) > 0
 
     def _wait_for(self, keys: list[bytes]) -> None:
-        """Note the points that the algorithm asks for; values that are known are used."""
+        """Await points, except for those whose values are known."""
         self._keys, self._open = keys, {}
         self._values = np.array([self._known.get(key, np.nan) for key in keys])
         for slot, key in enumerate(keys):
@@ -317,7 +317,7 @@ class StepDirect:
                 self._open.setdefault(key, []).append(slot)
 
     def _drawn(self) -> list[bytes]:
-        """Return a new point beside those that the algorithm waits for, if there is one."""
+        """Return a new point beside those that the algorithm awaits, if there is one."""
         dimensions, size = self._dimensions, self._dimensions.size
         if size is not None and len(self._known) + len(self._pending) >= size:
             return []
@@ -335,7 +335,7 @@ class StepDirect:
         return [key]
 
     def _any_new(self, size: int) -> bytes | None:
-        """Return the first new point, from a random one on, of so many points of the space."""
+        """Return the first new point after a random one, among the first ``size`` of the space."""
         begin = self._driver.draw_below(size)
         for first in range(begin, begin + size, BLOCK):
             numbers = np.arange(first, first + BLOCK) % size
@@ -352,7 +352,7 @@ class StepDirect:
                 return key
         return None
 
-    def _keys_of(self, points: Any) -> list[bytes]:
+    def _keys_of(self, points: object) -> list[bytes]:
         return [row.tobytes() for row in self._dimensions.codes_of(points)]
 
     def _codes(self, keys: Sequence[bytes]) -> Array:
@@ -383,17 +383,17 @@ class StepDirect:
 
     @property
     def nfev(self) -> int:
-        """How many points were told."""
+        """Number of points that were told."""
         return len(self._known)
 
     @property
     def nfailed(self) -> int:
-        """How many of them failed."""
+        """Number of those that failed."""
         return self._nfailed
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The points and their values as a data frame; the column of the values is ``value``."""
+        """The points and their values as a data frame, with the values in column ``value``."""
         import pandas as pd
 
         names = self._dimensions.names or [f"x{k}" for k in range(len(self._dimensions.all))]
@@ -412,12 +412,12 @@ class StepDirect:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole search to a file, which `load` reads.
 
-        The file is replaced at once or not at all. It holds numbers and text only, no pickle.
+        The file is replaced completely or not at all. It has numbers and text only, no pickle.
 
         Parameters
         ----------
         path : path
-            The file's name, usually with the ending ``.npz``.
+            Name of the file, usually with the suffix ``.npz``.
         """
         about = {
             "space": as_text(self._dimensions),
@@ -435,8 +435,8 @@ class StepDirect:
         saved.write(path, about, arrays | saved.arrays_of(self._driver.state, self._driver.walk))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], space: Any = None) -> StepDirect:
-        """Return the search that `save` has written; it goes on as if it had never stopped.
+    def load(cls, path: str | os.PathLike[str], space: object = None) -> StepDirect:
+        """Return the search that `save` has written; it continues as if it had not stopped.
 
         Parameters
         ----------
@@ -467,9 +467,9 @@ class StepDirect:
 
     @classmethod
     def _resumed(
-        cls, dimensions: Dimensions, about: Mapping[str, Any], arrays: dict[str, Array]
+        cls, dimensions: Dimensions, about: saved.Json, arrays: dict[str, Array]
     ) -> StepDirect:
-        """Return the search of a file; an exception says what is wrong with it."""
+        """Return the search of a file; raise an exception if something is wrong with it."""
         settings, max_evals = StepDirectSettings(**about["settings"]), about["max_evals"]
         if max_evals is not None:
             max_evals = read_count(max_evals, "max_evals")
@@ -490,14 +490,14 @@ class StepDirect:
         return search
 
 
-def _read_values(values: Any, n: int) -> list[float]:
-    """Return n values; what is not finite is NaN."""
+def _read_values(values: object, n: int) -> list[float]:
+    """Return n values; those that are not finite are NaN."""
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     single = not isinstance(values, Iterable) or isinstance(values, str)
     if isinstance(values, np.ndarray):
         single = values.ndim == 0
-    given = [values] if single else list(values)
+    given = [values] if single else list(cast(Iterable[object], values))
     if len(given) != n:
         raise InputError(f"values has {len(given)} numbers for {n} points. Pass one for each.")
     return [_read_value(value, f"values[{k}]") for k, value in enumerate(given)]

@@ -10,7 +10,7 @@ import numpy as np
 from treeopt.kernels.random import below
 from treeopt.model.ensemble import Ensemble
 from treeopt.problem.dimensions import RealBox
-from treeopt.stepdirect.on_ensemble import run_masks, run_walk
+from treeopt.stepdirect.on_ensemble import points_of, run_masks, run_walk
 from treeopt.stepdirect.paper.algorithm import record
 from treeopt.stepdirect.paper.state import NONE, State, grown, new_state
 from treeopt.stepdirect.refinement import ask_beside
@@ -71,7 +71,7 @@ class Driver:
 
     def record(self, values: FloatArray) -> None:
         """Take the values of the points from `propose`; those that are not finite have failed."""
-        record(values, self.state)
+        record(values, self.state.counter, self.state.sample)
 
     def adopt(self, U: FloatArray, values: FloatArray) -> None:
         """Take points of others and their values, after the last proposed ones are recorded."""
@@ -115,6 +115,11 @@ class Driver:
         if answer < 0:
             self.state = grown(self.state, -int(answer), check)
         return int(n), bool(answer == 0)
+
+    def points_in(self, box: RealBox, U: FloatArray) -> FloatArray:
+        """Return points of a box from points of the unit cube, as the compiled loop does."""
+        points: FloatArray = points_of(U, box)
+        return points
 
     def spare(self) -> Driver:
         """Return another driver of the same search, to compile the kernels with."""

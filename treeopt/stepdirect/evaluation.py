@@ -11,20 +11,14 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from treeopt.errors import InputError, shown
 from treeopt.run.limits import Limits
 from treeopt.run.status import Status, Stopped
-from treeopt.types import FloatArray
-
-Point: TypeAlias = FloatArray | dict[str, Any]
-"""A point as the user sees it: a vector, or a mapping from names to values."""
-
-Points: TypeAlias = FloatArray | list[dict[str, Any]]
-"""Several points: the rows of a matrix, or a list of mappings."""
+from treeopt.types import Point, Points
 
 Outcome: TypeAlias = tuple[float, str | None]
 """The value of a point, and what went wrong, if anything did."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, cast
-
-import numpy as np
+from typing import cast
 
 from treeopt.arguments import read_callback, read_count, read_seed, read_time_limit
 from treeopt.errors import InputError
@@ -23,20 +21,21 @@ from treeopt.stepdirect.ask_tell import StepDirect
 from treeopt.stepdirect.evaluation import make_caller
 from treeopt.stepdirect.search import CubeSearch, SpaceSearch
 from treeopt.stepdirect.settings import StepDirectSettings, read_settings
-from treeopt.stepdirect.weights import weights_of
+from treeopt.stepdirect.weights import Weights, weights_of
+from treeopt.types import Seed
 
 
 def stepdirect(
     fun: Callable[..., object] | Model,
-    bounds: Any,
+    bounds: object,
     *,
     max_evals: int = 2000,
-    weights: Any = None,
+    weights: Weights = None,
     settings: StepDirectSettings | None = None,
-    rng: int | np.random.Generator | None = None,
+    rng: Seed = None,
     callback: Callable[[Progress], object] | None = None,
     vectorized: bool = False,
-    workers: int | Callable[..., Iterable[Any]] = 1,
+    workers: int | Callable[..., Iterable[object]] = 1,
     time_limit: float | None = None,
 ) -> SearchResult:
     """Minimise a function without derivatives; made for functions with steps.
@@ -148,7 +147,7 @@ def stepdirect(
 
 
 def _on_model(
-    model: Model, bounds: Any, weights: Any, settings: StepDirectSettings, run: Run
+    model: Model, bounds: object, weights: Weights, settings: StepDirectSettings, run: Run
 ) -> SearchResult:
     """Minimise the prediction of a model over a real box."""
     dimensions = real_dimensions(*read_bounds(bounds, model))

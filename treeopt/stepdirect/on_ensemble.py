@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from treeopt.stepdirect.schedule import advance
 from treeopt.stepdirect.walk import SearchRules, Walk
 from treeopt.types import Array, FloatArray
 
-Link = tuple[int, float, float]
-"""The link function of a model as `link_functions.apply` takes it."""
+Oracle: TypeAlias = tuple[Array, ...]
+"""The arguments of a prediction kernel between ``X`` and ``out``, see `Compiled.oracle`."""
+
+Link: TypeAlias = tuple[int, float, bool]
+"""The link function of a model as `link_functions.apply` takes it, see `Link.code`."""
 
 
 @kernel
@@ -50,7 +53,7 @@ def _next_points(
 def _note_values(out: Array, link: Link, state: State) -> int:
     """Record predictions; return the number of evaluations so far."""
     links.apply(link[0], link[1], link[2], out)
-    record(out, state)
+    record(out, state.counter, state.sample)
     n: int = state.counter[0].evaluated + out.size
     return n
 
@@ -61,7 +64,7 @@ def run_masks(
     walk: Walk,
     rules: SearchRules,
     box: RealBox,
-    oracle: tuple[Any, ...],
+    oracle: Oracle,
     link: Link,
     budget: int,
     pause: int,
@@ -87,7 +90,7 @@ def run_walk(
     walk: Walk,
     rules: SearchRules,
     box: RealBox,
-    oracle: tuple[Any, ...],
+    oracle: Oracle,
     link: Link,
     budget: int,
     pause: int,

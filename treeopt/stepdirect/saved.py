@@ -10,7 +10,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from treeopt.types import Array, BoolArray, IntArray, RecordArray
 FORMAT = 1
 """Version of the files."""
 
+Json: TypeAlias = dict[str, Any]
+"""What a file says about a search beside its arrays."""
+
 SELECTION = ("selected", "at", "delta")
 DIVISION = ("rect", "axis", "lower", "upper")
 """The fields of `TASK` that are in use for each rectangle of S, and for each division."""
@@ -46,10 +49,10 @@ COUNTERS: tuple[str, ...] = (
 """The counters of `State` and `Walk` in the order of the files, which have them in one vector."""
 
 
-def write(path: str | os.PathLike[str], about: dict[str, Any], arrays: dict[str, Array]) -> None:
+def write(path: str | os.PathLike[str], about: Json, arrays: dict[str, Array]) -> None:
     """Write a file; an old one is replaced when the new one is complete."""
     text = json.dumps({"format": FORMAT, **about}, default=lambda number: number.item())
-    everything: dict[str, Any] = {"about": np.array(text), **arrays}
+    everything: Json = {"about": np.array(text), **arrays}
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -68,7 +71,7 @@ def write(path: str | os.PathLike[str], about: dict[str, Any], arrays: dict[str,
         raise
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+def read(path: str | os.PathLike[str]) -> tuple[Json, dict[str, Array]]:
     """Return what `write` has written."""
     with Path(path).open("rb") as file:
         try:
@@ -154,7 +157,9 @@ def _counters_of(state: State, walk: Walk) -> IntArray:
     return np.array([found[name] for name in COUNTERS], np.int64)
 
 
-def _check_array(name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def _check_array(
+    name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> None:
     if array.dtype != dtype or array.shape != shape:
         raise ValueError(f"{name} has the shape {array.shape} or the type {array.dtype}")
 

@@ -68,7 +68,7 @@ def adopt(u: FloatArray, values: FloatArray, state: State, walk: Walk, rules: Se
     for k in range(values.size):
         s = count.evaluated
         state.u[s] = u[k]
-        record(values[k : k + 1], state)
+        record(values[k : k + 1], state.counter, state.sample)
         state.sample[s].follower = UNSTORED
         count.evaluated += 1
         store(s, rectangle_of(state.u[s], state.node), state, rules.paper.neighbourhood)

@@ -15,10 +15,10 @@ from treeopt.run.progress import Progress, improvements
 from treeopt.run.run import Run
 from treeopt.run.status import Status, Stopped
 from treeopt.stepdirect.ask_tell import StepDirect
-from treeopt.stepdirect.evaluation import Caller, Point, Points, VectorizedCaller
+from treeopt.stepdirect.evaluation import Caller, VectorizedCaller
 from treeopt.stepdirect.settings import StepDirectSettings
 from treeopt.stepdirect.weights import weights_of
-from treeopt.types import Array, FloatArray
+from treeopt.types import Array, FloatArray, Point, Points
 
 SLICE = 0.02
 """Seconds between two checks of signals, limits and the callback in a compiled run."""
@@ -176,7 +176,7 @@ class CubeSearch(Search):
         from treeopt.stepdirect.driver import Driver  # needs numba, which takes time to import
 
         super().__init__(run, dimensions)
-        self.weight = weight
+        self.weight, self.box = weight, dimensions.box
         rules = settings.rules_for(weight, batch, run.max_evals)
         rules = rules._replace(batch=min(rules.batch, run.max_evals))
         self.driver = Driver.begin(rules, weight, run.seed)
@@ -185,6 +185,7 @@ class CubeSearch(Search):
         """Run on a function of the user."""
         with self.run.limits.pause():
             self.driver.compile()
+            self.points(np.empty((0, self.weight.size)))
         self.repeat(lambda: self.step(caller))
 
     def step(self, caller: Caller) -> None:
@@ -203,7 +204,7 @@ class CubeSearch(Search):
 
     def on_ensemble(self, ensemble: Ensemble) -> None:
         """Run on an ensemble, in the compiled loop if possible."""
-        limits, box, p = self.run.limits, self.dimensions.box, self.weight.size
+        limits, box, p = self.run.limits, self.box, self.weight.size
         with limits.pause():  # the conversion of the model
             if box is not None and p:
                 ensemble.predict(
@@ -242,6 +243,8 @@ class CubeSearch(Search):
 
     def points(self, U: FloatArray) -> FloatArray:
         """Return points of the unit cube as points of the space."""
+        if self.box is not None:
+            return self.driver.points_in(self.box, U)
         return self.dimensions.values(self.dimensions.codes(U))
 
     @property

@@ -18,7 +18,7 @@ from treeopt.types import FloatArray
 DIAGONAL = 6
 """Points beside the centre with which a search begins that has few evaluations."""
 
-_CHOICES: dict[str, tuple[Any, ...]] = {
+_CHOICES: dict[str, tuple[str | None, ...]] = {
     "epsilon_scale": ("median", "least"),
     "ties": ("all", "one"),
     "sides": ("one", "longest"),
@@ -176,7 +176,7 @@ class StepDirectSettings:
                 f"{self.delta_min}..{self.delta_max}. Pass a value between them."
             )
 
-    def _check(self, name: str, accepted: str, holds: Callable[[Any], bool]) -> None:
+    def _check(self, name: str, accepted: str, holds: Callable[[float], bool]) -> None:
         value = getattr(self, name)
         number = isinstance(value, int | float | np.integer | np.floating)
         if not (number and np.isfinite(value) and holds(value)):
@@ -253,7 +253,8 @@ def read_settings(settings: StepDirectSettings | None) -> StepDirectSettings:
     return settings
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     """Tell whether a value is a whole number above 0 that the kernels can hold."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and 0 < value < 2**31)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        return False
+    return 0 < int(value) < 2**31

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from treeopt.arguments import read_weights
 from treeopt.errors import InputError, shown
@@ -13,8 +14,13 @@ from treeopt.model.difference import Model
 from treeopt.problem.dimensions import Dimensions
 from treeopt.types import FloatArray
 
+Weights: TypeAlias = ArrayLike | Mapping[str, float] | None
+"""One number of at least 0 for each coordinate, in order or by name; None: all equal."""
 
-def weights_of(weights: Any, dimensions: Dimensions, ensemble: Model | None = None) -> FloatArray:
+
+def weights_of(
+    weights: Weights, dimensions: Dimensions, ensemble: Model | None = None
+) -> FloatArray:
     """Return the weights of the free coordinates, as they are given; ones if there are none.
 
     Parameters

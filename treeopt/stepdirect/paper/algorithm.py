@@ -56,7 +56,7 @@ from treeopt.stepdirect.paper.state import (
     UNSTORED,
     State,
 )
-from treeopt.types import Array
+from treeopt.types import Array, RecordArray
 
 # What `advance` returns if it asks for no points; -n for n > 1 asks for room for n samples.
 ITERATION_OVER, EXHAUSTED = 0, -1
@@ -155,12 +155,12 @@ def collect(state: State) -> int:
 
 
 @kernel
-def record(values: Array, state: State) -> None:
+def record(values: Array, counter: RecordArray, sample: RecordArray) -> None:
     """Write the values of the points that were asked for, and update f_min and x_min.
 
     Values that are not finite count as failed, and become infinity.
     """
-    count, sample = state.counter[0], state.sample
+    count = counter[0]
     for k in range(values.size):
         s = count.evaluated + k
         sample[s].f = np.inf
