@@ -1,7 +1,7 @@
 """Times inside compiled code: one full evaluation, moves of one coordinate, whole lines.
 
 The loops are compiled, so no time is spent in Python between two evaluations. The lines
-pass the kernels' arguments as `treeopt.model.walker.line` does. Categories change in large moves
+pass the kernels' arguments as `treeopt.kernels.line` does. Categories change in large moves
 only, and no line runs along them. Links are left out of the times, but not of the comparisons.
 """
 
@@ -18,7 +18,8 @@ from engines import Array, Model
 from numba import njit
 
 from treeopt import Ensemble
-from treeopt.kernels.encode import encode_row
+from treeopt.kernels.arrays import Steps
+from treeopt.kernels.encode import encode_row, numbers_of
 from treeopt.kernels.line import (
     add_differences,
     add_in_order,
@@ -51,31 +52,32 @@ def lines_by_masks(
     X: Any,
     which: Any,
     encoder: Any,
+    numbers: Any,
     model: Any,
     by_feature: Any,
     room: Any,
     out: Any,
 ) -> None:
     """Compute the line through ``X[q]`` along feature ``which[q]`` for every ``q``."""
-    features, grid, cuts, buckets, numbers = encoder
+    features, grid, cuts, buckets = encoder
+    named = numbers_of(numbers)
     table, leaf_value, all_leaves = model
     n_cells, leaf_stop = by_feature
-    (cells, rows, reach), (start, stop, step_value) = room
+    (cells, rows, reach), steps = room
     marks, counts, end, value, pieces = out
-    n_trees = start.size - 1
+    n_trees = steps.start.size - 1
     for q in range(which.size):
         j = which[q]
         k = (n_cells[j] + 63) // 64
-        encode_row(X[q], features, grid, cuts, buckets, numbers, cells)
+        encode_row(X[q], features, grid, cuts, buckets, named, cells)
         steps_by_masks(
-            *(j, cells, features, table, leaf_value, leaf_stop[j], all_leaves),
-            *(rows, reach, start, stop, step_value),
+            *(j, cells, features, table, leaf_value, leaf_stop[j], all_leaves, rows, reach, steps)
         )
         if by_pieces:
-            n = mark_pieces(n_cells[j], n_trees, start, stop, marks[:k], counts[:k], end)
+            n = mark_pieces(n_cells[j], n_trees, steps, marks[:k], counts[:k], end)
         else:
             n = n_cells[j]
-        add(n, n_trees, start, stop, step_value, numbers, value)
+        add(n, n_trees, steps, named.base, named.divisor, value)
         pieces[q] = n
 
 
@@ -86,33 +88,30 @@ def lines_by_walk(
     X: Any,
     which: Any,
     encoder: Any,
+    numbers: Any,
     model: Any,
     by_feature: Any,
     room: Any,
     out: Any,
 ) -> None:
     """Do as `lines_by_masks` does, where trees are too large for masks."""
-    features, grid, cuts, buckets, numbers = encoder
-    (slot_start, slot_table, lut), (words, roots, bits, leaf_value) = model
+    named = numbers_of(numbers)
+    slots, packed = model
     n_cells = by_feature
-    (keys, stack, stack_stop), (start, stop, step_value) = room
+    (keys, stack, stack_stop), steps = room
     marks, counts, end, value, pieces = out
-    n_trees = start.size - 1
+    n_trees = steps.start.size - 1
     for q in range(which.size):
         j = which[q]
         k = (n_cells[j] + 63) // 64
-        encode_lane(
-            X[q], features, grid, cuts, buckets, numbers, slot_start, slot_table, lut, keys, 0
-        )
-        steps_by_walk(
-            *(slot_start[j], slot_start[j + 1], n_cells[j], keys, words, roots, bits, leaf_value),
-            *(stack, stack_stop, start, stop, step_value),
-        )
+        encode_lane(X[q], encoder, named, slots, keys, 0)
+        first, stop = slots.start[j], slots.start[j + 1]
+        steps_by_walk(first, stop, n_cells[j], keys, packed, stack, stack_stop, steps)
         if by_pieces:
-            n = mark_pieces(n_cells[j], n_trees, start, stop, marks[:k], counts[:k], end)
+            n = mark_pieces(n_cells[j], n_trees, steps, marks[:k], counts[:k], end)
         else:
             n = n_cells[j]
-        add(n, n_trees, start, stop, step_value, numbers, value)
+        add(n, n_trees, steps, named.base, named.divisor, value)
         pieces[q] = n
 
 
@@ -133,7 +132,7 @@ class Lines:
             np.empty(e.n_leaves + 1, np.int32),
             np.empty(e.n_leaves + 1, e.value.dtype),
         )
-        steps = (integers(e.n_trees + 1), stop, step_value)
+        steps = Steps(integers(e.n_trees + 1), stop, step_value)
         self.by_masks = compiled.mask_dtype is not None
         if self.by_masks:
             self.model: Any = (*compiled.masks, compiled.all_leaves)
@@ -141,8 +140,7 @@ class Lines:
             rows = (integers(n_cells.size), integers(n_cells.size + 1))
             self.room: Any = ((*rows, np.empty_like(compiled.all_leaves)), steps)
         else:
-            slots = (cells.slot_start, cells.slot_table, cells.lut)
-            self.model = (slots, (*compiled.nodes, compiled.leaf_value))
+            self.model = (cells.slots, compiled.packed)
             self.by_feature = n_cells
             keys = np.zeros(int(cells.slot_start[-1]) * LANES, np.uint32)
             depth = compiled.depth + 1
@@ -162,8 +160,9 @@ class Lines:
         X, which = self.X[queries], self.which[queries]
         value, pieces = np.empty(self.marks[-1].size, dtype), np.empty(which.size, np.int64)
         driver = lines_by_masks if self.by_masks else lines_by_walk
-        encoder, out = self.ensemble.compiled.encoder, (*self.marks, value, pieces)
-        driver(add, by_pieces, X, which, encoder, self.model, self.by_feature, self.room, out)
+        compiled, out = self.ensemble.compiled, (*self.marks, value, pieces)
+        encoder, room = (compiled.encoder, compiled.numbers), (self.room, out)
+        driver(add, by_pieces, X, which, *encoder, self.model, self.by_feature, *room)
         return pieces, value[: pieces[-1]]
 
 

@@ -11,6 +11,7 @@ from numba import njit
 import treeopt
 from tests.support import truth
 from treeopt.kernels import encode, pack
+from treeopt.kernels.arrays import Feature
 from treeopt.kernels.jit import count_ones, trailing_zeros
 from treeopt.model import compiled
 
@@ -95,11 +96,10 @@ def test_leaf_boxes_part_the_space(e, seed):
 )
 def test_locate_counts_the_cuts_below(cuts, values):
     cuts = np.unique(np.array(cuts, np.float64))
-    table, grid = compiled._buckets(cuts)
-    features = np.zeros((1, encode.N_COLUMNS), np.int64)
-    features[0, encode.N_BUCKETS] = table.size - 1
+    table, origin, scale = compiled._buckets(cuts)
+    feature = Feature(0, 0, 0, table.size - 1, -1, 0, origin, scale)
     inputs = np.concatenate([values, cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
-    found = [encode.locate(v, 0, features, np.array([grid]), cuts, table) for v in inputs]
+    found = [encode.locate(v, feature, cuts, table) for v in inputs]
     assert found == np.searchsorted(cuts, inputs, side="left").tolist()
 
 
@@ -116,7 +116,7 @@ def test_bit_operations(x):
 
 @given(truth.ensembles())
 def test_packed_words_hold_the_trees(e):
-    words, roots, bits = e.compiled.nodes
+    words, roots, bits, _ = e.compiled.packed
     field, child_mask, child_shift, rank_shift, bit_shift = (int(b) for b in bits.ravel())
     has_sets = bool((e.category_set >= 0).any())
     assert bits.ndim == 1 + has_sets

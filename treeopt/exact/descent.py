@@ -70,7 +70,7 @@ def new_walk(leaves: Leaves) -> Walk:
 
 
 @kernel
-def move(leaves: Leaves, walk: Walk, k: int, to: int) -> None:
+def move(leaves: Leaves, walk: Walk, k: int, to: int | np.int32) -> None:
     """Move coordinate ``k`` to a place."""
     low, high, outside = leaves.low[k], leaves.high[k], walk.outside
     before = walk.at[k]

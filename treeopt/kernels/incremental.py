@@ -6,49 +6,39 @@ small moves leave no range: they stay inside the safe range of the slot, which n
 smaller than. Where a split is by a set of categories, that range is the key itself. The sum is
 redone from the first tree that changed, in order, so it stays bit-equal to a full evaluation.
 
-The functions pass three groups of arrays:
-
-``slots``
-    ``slot_start, slot_table, lut``, as in `cells.Cells`;
-``nodes``
-    ``words, roots, bits, leaf_value``, the packed nodes; inside, with the layout in place of bits;
-``state``
-    ``low, high`` (keys between which each tree stays, ``[slot, tree]``), ``safe`` (the same for all
-    trees at once, ``[2, slot]``), ``path, depth`` (the slots on each tree's path and their number),
-    ``value`` (each tree's leaf value) and ``sums`` (the base, then the sum after each tree).
+`start` and `run` are called for every walk and every move: they take plain tuples, see `arrays`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, cast, locate, refused
+from treeopt.kernels.arrays import Encoder, Nodes, Plain, Slots, State
+from treeopt.kernels.encode import cast, feature_of, locate, numbers_of, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
-from treeopt.kernels.walk import LANES, bit_of, layout_of
+from treeopt.kernels.walk import LANES, bit_of, child_of, encode_lane, layout_of
+from treeopt.types import Array, FloatArray, IntArray, UInt32Array
 
 TOP = np.int32(np.iinfo(np.int32).max)
 
 
 @inlined
-def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
+def enter(t: int, keys: UInt32Array, nodes: Nodes, state: State) -> None:
     """Walk tree ``t`` and note its value and the key ranges in which it stays the same."""
     words, roots, layout, leaf_value = nodes
     low, high, safe, path, depth, value, _ = state
-    field, child_mask, child_shift, rank_shift = layout[0], layout[1], layout[2], layout[3]
     for k in range(depth[t]):
         low[path[t, k], t] = 0
         high[path[t, k], t] = TOP
     k = 0
     word = words[roots[t]]
-    while word & field != np.uint64(0):
-        slot = (word & field) // np.uint64(LANES)
-        rank = np.int32(word >> rank_shift)
-        key = np.int32(keys[word & field])
+    while word & layout.field != np.uint64(0):
+        slot = (word & layout.field) // np.uint64(LANES)
+        rank = np.int32(word >> layout.rank_shift)
+        key = np.int32(keys[word & layout.field])
         bit = bit_of(word, layout)
-        child = (word >> child_shift) & child_mask
+        child = child_of(word, layout)
         if bit > np.uint64(0):
             low[slot, t] = high[slot, t] = key
             safe[0, slot] = max(safe[0, slot], key)
@@ -65,11 +55,11 @@ def enter(t: Any, keys: Any, nodes: Any, state: Any) -> None:
         k += 1
         word = words[child]
     depth[t] = k
-    value[t] = leaf_value[word >> rank_shift]
+    value[t] = leaf_value[word >> layout.rank_shift]
 
 
 @inlined
-def add_up(first: Any, value: Any, sums: Any) -> None:
+def add_up(first: int, value: Array, sums: Array) -> None:
     """Redo the running sums from tree ``first`` on."""
     total = sums[first]
     for t in range(first, value.size):
@@ -78,24 +68,35 @@ def add_up(first: Any, value: Any, sums: Any) -> None:
 
 
 @kernel
-def start(keys: Any, nodes: Any, numbers: Any, state: Any) -> None:
-    """Walk every tree for the first time."""
-    low, high, safe, _, depth, value, sums = state
-    words, roots, bits, leaf_value = nodes
-    laid_out = words, roots, layout_of(bits), leaf_value
-    low[:] = 0
-    high[:] = TOP
-    safe[0] = 0
-    safe[1] = TOP
-    depth[:] = 0
-    for t in range(value.size):
-        enter(t, keys, laid_out, state)
-    sums[0] = numbers[BASE]
-    add_up(0, value, sums)
+def start(
+    x: Array,
+    encoder: Plain,
+    numbers: FloatArray,
+    slots: Plain,
+    packed: Plain,
+    keys: UInt32Array,
+    state: Plain,
+) -> bool:
+    """Walk every tree for the first time; return False if the library refuses the point."""
+    words, roots, bits, leaf_value = packed
+    nodes = Nodes(words, roots, layout_of(bits), leaf_value)
+    named, s = numbers_of(numbers), State(*state)
+    if not encode_lane(x, Encoder(*encoder), named, Slots(*slots), keys, 0):
+        return False
+    s.low[:] = 0
+    s.high[:] = TOP
+    s.safe[0] = 0
+    s.safe[1] = TOP
+    s.depth[:] = 0
+    for t in range(s.value.size):
+        enter(t, keys, nodes, s)
+    s.sums[0] = named.base
+    add_up(0, s.value, s.sums)
+    return True
 
 
 @inlined
-def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> None:
+def move(cell: int, j: int, slots: Slots, nodes: Nodes, keys: UInt32Array, state: State) -> None:
     """Move feature ``j`` to another cell and bring the running sums up to date."""
     slot_start, slot_table, lut = slots
     low, high, safe, _, _, value, sums = state
@@ -122,25 +123,34 @@ def move(cell: Any, j: Any, keys: Any, slots: Any, nodes: Any, state: Any) -> No
 
 @kernel
 def run(
-    encoder: Any, keys: Any, slots: Any, nodes: Any, state: Any, which: Any, to: Any, out: Any
-) -> Any:
+    encoder: Plain,
+    numbers: FloatArray,
+    slots: Plain,
+    packed: Plain,
+    keys: UInt32Array,
+    state: Plain,
+    which: IntArray,
+    to: FloatArray,
+    out: Array,
+) -> int:
     """Make many moves, one coordinate each; return the first that is refused, or -1.
 
     ``which`` counts features by their position among those that the model reads; -1 is a feature
     that no split reads.
     """
-    features, grid, cuts, buckets, numbers = encoder
-    sums = state[-1]
-    words, roots, bits, leaf_value = nodes
-    laid_out = words, roots, layout_of(bits), leaf_value
-    divisor = sums.dtype.type(numbers[DIVISOR])
+    features, grid, cuts, buckets = encoder
+    words, roots, bits, leaf_value = packed
+    nodes = Nodes(words, roots, layout_of(bits), leaf_value)
+    named, sl, s = numbers_of(numbers), Slots(*slots), State(*state)
+    sums = s.sums
+    divisor = sums.dtype.type(named.divisor)
     for k in range(which.size):
-        y = cast(to[k], numbers)
-        if refused(y, numbers):
+        y = cast(to[k], named)
+        if refused(y, named):
             return k
         j = which[k]
         if j >= 0:
-            cell = locate(y, j, features, grid, cuts, buckets)
-            move(cell, j, keys, slots, laid_out, state)
+            cell = locate(y, feature_of(j, features, grid), cuts, buckets)
+            move(cell, j, sl, nodes, keys, s)
         out[k] = sums[-1] / divisor
     return -1

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from llvmlite import ir
 from numba import njit, types
@@ -14,6 +14,10 @@ from numba.core import event
 from numba.extending import intrinsic
 
 __all__ = ["count_ones", "inlined", "is_set", "kernel", "trailing_zeros"]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _Notice(event.Listener):
@@ -46,7 +50,7 @@ class _Notice(event.Listener):
 event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function on first use, keep the result on disk, release the GIL while it runs.
 
     Never with ``fastmath``: sums must be added in the order that the model's library uses.
@@ -54,7 +58,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _cached(function)
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a small function into every kernel that calls it.
 
     Left alone, the compiler passes arrays by their dozens of fields, which costs more than such a
@@ -63,7 +67,7 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return _cached(function, inline="always")
 
 
-def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Compile with a cache on disk that is stale as soon as any kernel's source has changed.
 
     By itself numba looks only at the file of the function, not at those of the functions that are
@@ -83,7 +87,7 @@ def _cached(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
             file._source_stamp = stamp
             # Compared before the rest is read: an older index may name modules that are gone.
             file._version = f"{file._version} {stamp}"
-    result: Callable[..., Any] = compiled
+    result: Callable[P, R] = compiled
     return result
 
 

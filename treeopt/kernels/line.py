@@ -4,18 +4,21 @@ With all other coordinates fixed, a tree is a staircase along the line with a fe
 lists the steps of every tree from left to right, parts the line wherever one of them ends, and
 adds the trees on the pieces between: in order, so that each piece has exactly the value that a full
 evaluation gives, or quicker and up to rounding.
+
+`line_by_masks` and `line_by_walk` do all of it in one call from Python; their arguments are flat or
+plain tuples, see `arrays`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR
-from treeopt.kernels.jit import count_ones, kernel, trailing_zeros
+from treeopt.kernels.arrays import Encoder, Packed, Plain, Slots, Steps
+from treeopt.kernels.encode import encode_row, numbers_of
+from treeopt.kernels.jit import count_ones, inlined, kernel, trailing_zeros
 from treeopt.kernels.masks import intersect, rows_of
-from treeopt.kernels.walk import LANES, layout_of, step
+from treeopt.kernels.walk import LANES, child_of, encode_lane, layout_of, step
+from treeopt.types import Array, FloatArray, Int32Array, IntArray, UInt32Array, UInt64Array
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -24,20 +27,103 @@ LOW_SIX = np.uint64(63)
 
 
 @kernel
+def line_by_masks(
+    x: Array,
+    j: int,
+    encoder: Plain,
+    numbers: FloatArray,
+    table: Array,
+    leaf_value: Array,
+    leaf_stop: Int32Array,
+    all_leaves: Array,
+    marks: UInt64Array,
+    stop: IntArray,
+    value: Array,
+) -> int:
+    """Write the line through ``x`` along feature ``j`` from leaf masks; return its pieces.
+
+    Parameters
+    ----------
+    x : array
+        The point.
+    j : int
+        The feature, by its position among those that the model reads.
+    encoder, numbers, table, leaf_value
+        As in `masks.predict_masks`.
+    leaf_stop, all_leaves
+        As in `steps_by_masks`.
+    marks, stop : arrays
+        As in `mark_pieces`. There is room for as many pieces as the feature has ordered cells.
+    value : array
+        The result: the value of each piece.
+
+    Returns
+    -------
+    int
+        The number of pieces; -1 if the library refuses the point.
+    """
+    features, grid, cuts, buckets = encoder
+    named = numbers_of(numbers)
+    cells = np.empty(features.shape[0], np.int64)
+    if not encode_row(x, features, grid, cuts, buckets, named, cells):
+        return -1
+    n_trees = leaf_value.shape[0]
+    steps = new_steps(n_trees, leaf_value)
+    reach = np.empty_like(all_leaves)
+    rows = np.empty(cells.size + 1, np.int64)
+    steps_by_masks(j, cells, features, table, leaf_value, leaf_stop, all_leaves, rows, reach, steps)
+    n = mark_pieces(stop.size, n_trees, steps, marks, np.empty(marks.size, np.int64), stop)
+    add_in_order(n, n_trees, steps, named.base, named.divisor, value)
+    return n
+
+
+@kernel
+def line_by_walk(
+    x: Array,
+    j: int,
+    encoder: Plain,
+    numbers: FloatArray,
+    slots: Plain,
+    packed: Plain,
+    depth: int,
+    marks: UInt64Array,
+    stop: IntArray,
+    value: Array,
+) -> int:
+    """Do as `line_by_masks` does by walking packed nodes; no path is longer than ``depth``."""
+    sl, nodes, named = Slots(*slots), Packed(*packed), numbers_of(numbers)
+    keys = np.empty(sl.start[-1] * LANES, np.uint32)
+    if not encode_lane(x, Encoder(*encoder), named, sl, keys, 0):
+        return -1
+    n_trees = nodes.roots.size
+    steps = new_steps(n_trees, nodes.leaf_value)
+    stack, stack_stop = np.empty(depth + 1, np.uint64), np.empty(depth + 1, np.int64)
+    steps_by_walk(sl.start[j], sl.start[j + 1], stop.size, keys, nodes, stack, stack_stop, steps)
+    n = mark_pieces(stop.size, n_trees, steps, marks, np.empty(marks.size, np.int64), stop)
+    add_in_order(n, n_trees, steps, named.base, named.divisor, value)
+    return n
+
+
+@inlined
+def new_steps(n_trees: int, leaf_value: Array) -> Steps:
+    """Return room for as many steps as there are leaves, and one more."""
+    return Steps(
+        np.empty(n_trees + 1, np.int64),
+        np.empty(leaf_value.size + 1, np.int32),
+        np.empty(leaf_value.size + 1, leaf_value.dtype),
+    )
+
+
+@kernel
 def steps_by_walk(
-    first_slot: Any,
-    end_slot: Any,
-    n_cells: Any,
-    keys: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    stack: Any,
-    stack_stop: Any,
-    step_start: Any,
-    step_stop: Any,
-    step_value: Any,
+    first_slot: int,
+    end_slot: int,
+    n_cells: int,
+    keys: UInt32Array,
+    packed: Packed,
+    stack: UInt64Array,
+    stack_stop: IntArray,
+    steps: Steps,
 ) -> None:
     """List each tree's steps along the line: the cell after each step, and its value.
 
@@ -49,20 +135,21 @@ def steps_by_walk(
         The number of its ordered cells.
     keys : uint32 array
         Keys of the point, in lane 0.
-    words, roots, bits, leaf_value
-        Packed nodes.
+    packed : Packed
+        The trees.
     stack, stack_stop : arrays
         Room for the longest path.
-    step_start, step_stop, step_value : arrays
-        The result: where the steps of each tree begin, and the steps.
+    steps : Steps
+        The result.
     """
-    layout = layout_of(bits)
-    field, child_mask, child_shift, rank_shift = layout[0], layout[1], layout[2], layout[3]
+    words, roots, leaf_value = packed.words, packed.roots, packed.leaf_value
+    layout = layout_of(packed.bits)
+    field, rank_shift = layout.field, layout.rank_shift
     first = np.uint64(first_slot * LANES)
     span = np.uint64((end_slot - first_slot) * LANES)
     n = 0
     for t in range(roots.size):
-        step_start[t] = n
+        steps.start[t] = n
         top = 0
         begin, stop = np.int64(0), np.int64(n_cells)
         word = words[roots[t]]
@@ -74,7 +161,7 @@ def steps_by_walk(
                 at = word & field
             if at != ZERO:
                 rank = np.int64(word >> rank_shift)
-                child = (word >> child_shift) & child_mask
+                child = child_of(word, layout)
                 if begin > rank:
                     child += ONE
                 elif stop > rank + 1:
@@ -84,8 +171,8 @@ def steps_by_walk(
                     stop = rank + 1
                 word = words[child]
                 continue
-            step_stop[n] = stop
-            step_value[n] = leaf_value[word >> rank_shift]
+            steps.stop[n] = stop
+            steps.value[n] = leaf_value[word >> rank_shift]
             n += 1
             if top == 0:
                 break
@@ -93,23 +180,21 @@ def steps_by_walk(
             begin = stop
             stop = stack_stop[top]
             word = words[stack[top]]
-    step_start[roots.size] = n
+    steps.start[roots.size] = n
 
 
 @kernel
 def steps_by_masks(
-    j: Any,
-    cells: Any,
-    features: Any,
-    table: Any,
-    leaf_value: Any,
-    leaf_stop: Any,
-    all_leaves: Any,
-    rows: Any,
-    reach: Any,
-    step_start: Any,
-    step_stop: Any,
-    step_value: Any,
+    j: int,
+    cells: IntArray,
+    features: IntArray,
+    table: Array,
+    leaf_value: Array,
+    leaf_stop: Int32Array,
+    all_leaves: Array,
+    rows: IntArray,
+    reach: Array,
+    steps: Steps,
 ) -> None:
     """List each tree's steps along feature ``j``, as `steps_by_walk` does, from leaf masks.
 
@@ -126,22 +211,22 @@ def steps_by_masks(
         intersect(rows, n_rows, table, reach)
     values, stops = leaf_value.reshape(-1), leaf_stop.reshape(-1)
     one = table.dtype.type(1)
-    n: Any = np.int64(0)
-    t: Any = np.int64(0)
+    n = np.int64(0)
+    t = np.int64(0)
     before = np.int64(0)
     rest = reach[0]
     first = ZERO
-    step_start[0] = 0
+    steps.start[0] = 0
     while t < n_trees:
         leaf = first + np.uint64(trailing_zeros(rest))
         stop = np.int64(stops[leaf])
-        step_stop[n] = stop
-        step_value[n] = values[leaf]
+        steps.stop[n] = stop
+        steps.value[n] = values[leaf]
         n += np.int64(stop > before)
         before = max(before, stop)
         rest &= rest - one
         done = rest == table.dtype.type(0)
-        step_start[t + 1] = n
+        steps.start[t + 1] = n
         t += np.int64(done)
         before = np.int64(0) if done else before
         first = first + np.uint64(width) if done else first
@@ -150,23 +235,22 @@ def steps_by_masks(
 
 @kernel
 def mark_pieces(
-    n_cells: Any,
-    n_trees: Any,
-    step_start: Any,
-    step_stop: Any,
-    marks: Any,
-    marks_before: Any,
-    stop: Any,
-) -> Any:
+    n_cells: int,
+    n_trees: int,
+    steps: Steps,
+    marks: UInt64Array,
+    marks_before: IntArray,
+    stop: IntArray,
+) -> int:
     """Part the line wherever a step ends; return the number of pieces.
 
-    From then on ``step_stop`` counts pieces instead of cells.
+    From then on ``steps.stop`` counts pieces instead of cells.
 
     Parameters
     ----------
     n_cells : int
         Number of cells of the line.
-    n_trees, step_start, step_stop
+    n_trees, steps
         The steps of each tree.
     marks, marks_before : arrays
         One bit per cell, and room for one count per word. Where bit ``k`` is set on entry, a piece
@@ -174,9 +258,9 @@ def mark_pieces(
     stop : int64 array
         The result: the cell after each piece.
     """
-    n_steps = step_start[n_trees]
+    n_steps = steps.start[n_trees]
     for s in range(n_steps):
-        at = np.uint64(step_stop[s] - 1)
+        at = np.uint64(steps.stop[s] - 1)
         marks[at >> SIX] |= ONE << (at & LOW_SIX)
     at = np.uint64(n_cells - 1)
     marks[at >> SIX] |= ONE << (at & LOW_SIX)
@@ -189,46 +273,34 @@ def mark_pieces(
             rest &= rest - ONE
             n += 1
     for s in range(n_steps):
-        at = np.uint64(step_stop[s] - 1)
+        at = np.uint64(steps.stop[s] - 1)
         below = marks[at >> SIX] & ((ONE << (at & LOW_SIX)) - ONE)
-        step_stop[s] = marks_before[at >> SIX] + np.int64(count_ones(below)) + 1
+        steps.stop[s] = marks_before[at >> SIX] + np.int64(count_ones(below)) + 1
     marks[:] = ZERO
     return n
 
 
 @kernel
 def add_in_order(
-    n: Any,
-    n_trees: Any,
-    step_start: Any,
-    step_stop: Any,
-    step_value: Any,
-    numbers: Any,
-    value: Any,
+    n: int, n_trees: int, steps: Steps, base: float, divisor: float, value: Array
 ) -> None:
     """Write the value of each of ``n`` pieces (or cells), exact to the last bit."""
-    value[:n] = numbers[BASE]
+    value[:n] = base
     for t in range(n_trees):
         k = ZERO
-        for s in range(step_start[t], step_start[t + 1]):
-            stop, add = np.uint64(step_stop[s]), step_value[s]
+        for s in range(steps.start[t], steps.start[t + 1]):
+            stop, add = np.uint64(steps.stop[s]), steps.value[s]
             for i in range(k, stop):
                 value[i] += add
             k = stop
-    divisor = value.dtype.type(numbers[DIVISOR])
+    own_divisor = value.dtype.type(divisor)
     for i in range(n):
-        value[i] /= divisor
+        value[i] /= own_divisor
 
 
 @kernel
 def add_differences(
-    n: Any,
-    n_trees: Any,
-    step_start: Any,
-    step_stop: Any,
-    step_value: Any,
-    numbers: Any,
-    value: Any,
+    n: int, n_trees: int, steps: Steps, base: float, divisor: float, value: Array
 ) -> None:
     """Write the value of each of ``n`` pieces (or cells) up to rounding, from one running sum.
 
@@ -236,16 +308,16 @@ def add_differences(
     ``value`` has room for one more.
     """
     value[: n + 1] = 0.0
-    value[0] = numbers[BASE]
+    value[0] = base
     for t in range(n_trees):
         at = ZERO
         before = 0.0
-        for s in range(step_start[t], step_start[t + 1]):
-            add = np.float64(step_value[s])
+        for s in range(steps.start[t], steps.start[t + 1]):
+            add = np.float64(steps.value[s])
             value[at] += add - before
             before = add
-            at = np.uint64(step_stop[s])
+            at = np.uint64(steps.stop[s])
     total = 0.0
     for i in range(n):
         total += value[i]
-        value[i] = total / numbers[DIVISOR]
+        value[i] = total / divisor

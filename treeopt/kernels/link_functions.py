@@ -7,11 +7,11 @@ same function of the system's mathematical library that theirs is.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from treeopt.kernels.jit import kernel
+from treeopt.types import Array, Float32Array
 
 IDENTITY, EXP, LOGISTIC, SQUARE, SOFTPLUS = range(5)  # as in treeopt.model.link.LINKS
 LARGEST = np.float32(88.7)  # XGBoost's limit, so that exp does not overflow
@@ -20,14 +20,14 @@ CLOSEST = np.float32(1e-6)  # it keeps a base score so far from 0 and 1
 
 
 @kernel
-def exp(total: Any, slope: Any) -> None:
+def exp(total: Array, slope: float) -> None:
     """Write ``e^s``."""
     for i in range(total.size):
         total[i] = math.exp(total[i])
 
 
 @kernel
-def logistic(total: Any, slope: Any) -> None:
+def logistic(total: Array, slope: float) -> None:
     """Write ``1 / (1 + e^(-slope s))``."""
     one = total.dtype.type(1)
     for i in range(total.size):
@@ -39,21 +39,21 @@ def logistic(total: Any, slope: Any) -> None:
 
 
 @kernel
-def square(total: Any, slope: Any) -> None:
+def square(total: Array, slope: float) -> None:
     """Write ``s |s|``."""
     for i in range(total.size):
         total[i] = math.copysign(total[i] * total[i], total[i])
 
 
 @kernel
-def softplus(total: Any, slope: Any) -> None:
+def softplus(total: Array, slope: float) -> None:
     """Write ``log(1 + e^s)``."""
     for i in range(total.size):
         total[i] = math.log1p(math.exp(total[i]))
 
 
 @kernel
-def apply(link: Any, slope: Any, complement: Any, total: Any) -> None:
+def apply(link: int, slope: float, complement: bool, total: Array) -> None:
     """Turn sums into predictions; links count as in `treeopt.model.link.LINKS`."""
     if link == EXP:
         exp(total, slope)
@@ -69,7 +69,7 @@ def apply(link: Any, slope: Any, complement: Any, total: Any) -> None:
 
 
 @kernel
-def logit(score: Any) -> None:
+def logit(score: Float32Array) -> None:
     """Write where XGBoost's sum starts for a base score that is a probability."""
     one = np.float32(1)
     for i in range(score.size):
@@ -78,7 +78,7 @@ def logit(score: Any) -> None:
 
 
 @kernel
-def log(score: Any) -> None:
+def log(score: Float32Array) -> None:
     """Write where XGBoost's sum starts for a base score that is a mean under a log link."""
     for i in range(score.size):
         score[i] = math.log(score[i])

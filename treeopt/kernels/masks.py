@@ -7,16 +7,15 @@ features: no branch, no pointer, contiguous reads over all trees.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from treeopt.kernels.encode import BASE, DIVISOR, FIRST_ROW, encode_row
+from treeopt.kernels.encode import FIRST_ROW, encode_row, numbers_of
 from treeopt.kernels.jit import inlined, kernel, trailing_zeros
+from treeopt.types import Array, FloatArray, Int32Array, IntArray
 
 
 @inlined
-def rows_of(cells: Any, features: Any, skip: Any, rows: Any) -> Any:
+def rows_of(cells: IntArray, features: IntArray, skip: int, rows: IntArray) -> int:
     """Write the table rows of the given cells, without feature ``skip``; return their number.
 
     The number is even: the last row may stand twice, which changes no intersection.
@@ -31,7 +30,7 @@ def rows_of(cells: Any, features: Any, skip: Any, rows: Any) -> Any:
 
 
 @inlined
-def intersect(rows: Any, n: Any, table: Any, reach: Any) -> None:
+def intersect(rows: IntArray, n: int, table: Array, reach: Array) -> None:
     """Write, per tree, the leaves that all of the first ``n`` rows leave reachable; ``n`` > 0."""
     masks = table.reshape(-1)
     width = np.uint64(table.shape[1])
@@ -46,8 +45,9 @@ def intersect(rows: Any, n: Any, table: Any, reach: Any) -> None:
 
 
 @inlined
-def add_one(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any:
-    """Add the leaves of all trees to ``total``; ``step`` is the room for a tree."""
+def add_one(reach: Array, value: Array, step: np.uint64, n_trees: int, base: float) -> float:
+    """Return the base plus the leaves of all trees; ``step`` is the room for a tree."""
+    total = base
     first = np.uint64(0)
     for t in range(n_trees):
         total += value[first + np.uint64(trailing_zeros(reach[t]))]
@@ -56,13 +56,15 @@ def add_one(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any:
 
 
 @inlined
-def add_four(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any:
+def add_four(
+    reach: Array, value: Array, step: np.uint64, n_trees: int, base: float
+) -> tuple[float, float, float, float]:
     """Do the same for four rows side by side.
 
     Each sum keeps its order, and they do not wait for one another.
     """
     r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
-    s0 = s1 = s2 = s3 = total
+    s0 = s1 = s2 = s3 = base
     first = np.uint64(0)
     for t in range(n_trees):
         s0 += value[first + np.uint64(trailing_zeros(r0[t]))]
@@ -75,34 +77,36 @@ def add_four(reach: Any, value: Any, step: Any, n_trees: Any, total: Any) -> Any
 
 @kernel
 def predict_masks(
-    X: Any,
-    features: Any,
-    grid: Any,
-    cuts: Any,
-    buckets: Any,
-    numbers: Any,
-    table: Any,
-    leaf_value: Any,
-    out: Any,
-) -> Any:
+    X: Array,
+    features: IntArray,
+    grid: FloatArray,
+    cuts: FloatArray,
+    buckets: Int32Array,
+    numbers: FloatArray,
+    table: Array,
+    leaf_value: Array,
+    out: Array,
+) -> int:
     """Predict every row of ``X``; return the first row that the library refuses, or -1.
 
     ``table[cell, tree]`` are the leaf masks; its rows may be longer than there are trees.
-    ``leaf_value[tree, leaf]`` are the values.
+    ``leaf_value[tree, leaf]`` are the values. The arguments are flat for the sake of calls with
+    one row, see `arrays`.
     """
+    named = numbers_of(numbers)
     n = X.shape[0]
     n_trees, width = leaf_value.shape
     value = leaf_value.reshape(-1)
     step = np.uint64(width)
-    base = leaf_value.dtype.type(numbers[BASE])
-    divisor = leaf_value.dtype.type(numbers[DIVISOR])
+    base = leaf_value.dtype.type(named.base)
+    divisor = leaf_value.dtype.type(named.divisor)
     cells = np.empty(features.shape[0], np.int64)
     rows = np.empty(features.shape[0] + 1, np.int64)
     reach = np.empty((4, table.shape[1]), table.dtype)
     for start in range(0, n, 4):
         group = min(4, n - start)
         for r in range(group):
-            if not encode_row(X[start + r], features, grid, cuts, buckets, numbers, cells):
+            if not encode_row(X[start + r], features, grid, cuts, buckets, named, cells):
                 return start + r
             n_rows = rows_of(cells, features, -1, rows)
             intersect(rows, n_rows, table, reach[r])

@@ -6,27 +6,29 @@ Leaves of a tree are numbered from left to right, so the leaves below a node are
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from treeopt.kernels.arrays import Slots, Splits
 from treeopt.kernels.jit import inlined, kernel
+from treeopt.types import Array, Int32Array, IntArray, UInt64Array
 
 
 @inlined
-def key_of(cell: Any, slot: Any, slot_table: Any, lut: Any) -> Any:
+def key_of(cell: int, slot: int, slot_table: IntArray, lut: Int32Array) -> int:
     """Return the key that a slot gives to a cell of its feature."""
-    return cell if slot_table[slot] < 0 else np.int64(lut[slot_table[slot] + cell])
+    return cell if slot_table[slot] < 0 else lut[slot_table[slot] + cell]
 
 
 @inlined
-def goes_right(key: Any, rank: Any, bit: Any) -> Any:
+def goes_right(key: int, rank: int, bit: int) -> bool:
     """Tell whether a split sends a key to the right: by its rank, or by its bit if it has one."""
     return (key >> bit) & 1 > 0 if bit > 0 else key > rank
 
 
 @kernel
-def leaf_ranges(left: Any, right: Any, tree_start: Any) -> Any:
+def leaf_ranges(
+    left: Int32Array, right: Int32Array, tree_start: IntArray
+) -> tuple[Int32Array, Int32Array]:
     """Return, per node, the first leaf below it and the number of leaves below it.
 
     Leaves are numbered through all trees, in each tree from left to right.
@@ -50,7 +52,7 @@ def leaf_ranges(left: Any, right: Any, tree_start: Any) -> Any:
 
 
 @kernel
-def longest_path(left: Any, right: Any) -> Any:
+def longest_path(left: Int32Array, right: Int32Array) -> int:
     """Return the number of splits on the longest path from a root to a leaf."""
     depth = np.zeros(left.size, np.int32)
     longest = 0
@@ -64,19 +66,8 @@ def longest_path(left: Any, right: Any) -> Any:
 
 @kernel
 def pack_nodes(
-    left: Any,
-    right: Any,
-    tree_start: Any,
-    slot: Any,
-    rank: Any,
-    bit: Any,
-    first: Any,
-    count: Any,
-    field_bits: Any,
-    bit_bits: Any,
-    child_bits: Any,
-    lanes: Any,
-) -> Any:
+    splits: Splits, field_bits: int, bit_bits: int, child_bits: int, lanes: int
+) -> tuple[UInt64Array, UInt64Array]:
     """Pack each node into one 64-bit word and return the words and the position of each root.
 
     A word holds, from high to low, ``rank | child | bit | slot * lanes``; the bit has no room in
@@ -85,6 +76,7 @@ def pack_nodes(
     most inputs take runs through few cache lines. A leaf points to itself, reads slot 0 (whose key
     is always 0, so it stays) and holds its number in place of the rank.
     """
+    left, right, tree_start, count = splits.left, splits.right, splits.tree_start, splits.n_leaves
     n = left.size
     words = np.empty(n, np.uint64)
     roots = np.empty(tree_start.size - 1, np.uint64)
@@ -105,14 +97,14 @@ def pack_nodes(
             i = stack[top]
             at = place[i]
             if left[i] < 0:
-                words[at] = (np.uint64(first[i]) << high) | (np.uint64(at) << shift)
+                words[at] = (np.uint64(splits.first_leaf[i]) << high) | (np.uint64(at) << shift)
                 continue
             a, b = left[i], right[i]
             words[at] = (
-                (np.uint64(rank[i]) << high)
+                (np.uint64(splits.rank[i]) << high)
                 | (np.uint64(free) << shift)
-                | (np.uint64(bit[i]) << bit_shift)
-                | np.uint64(slot[i] * lanes)
+                | (np.uint64(splits.bit[i]) << bit_shift)
+                | np.uint64(splits.slot[i] * lanes)
             )
             place[a] = free
             place[b] = free + 1
@@ -125,32 +117,19 @@ def pack_nodes(
 
 
 @kernel
-def leaf_masks(
-    left: Any,
-    right: Any,
-    tree_start: Any,
-    slot: Any,
-    rank: Any,
-    bit: Any,
-    first: Any,
-    count: Any,
-    slot_feature: Any,
-    slot_table: Any,
-    lut: Any,
-    row_start: Any,
-    table: Any,
-) -> None:
+def leaf_masks(splits: Splits, slots: Slots, row_start: IntArray, table: Array) -> None:
     """Fill ``table[cell, tree]`` with the leaves of the tree that an input in this cell can reach.
 
     Cells of all features are numbered through; ``row_start`` says where each feature begins. The
     leaf that an input reaches is then the one bit left in the intersection over all features.
     """
+    left, right, first, count = splits.left, splits.right, splits.first_leaf, splits.n_leaves
     full = np.uint64(0xFFFFFFFFFFFFFFFF)
     column = np.empty(row_start[-1], np.uint64)
-    for t in range(tree_start.size - 1):
-        root = tree_start[t]
+    for t in range(splits.tree_start.size - 1):
+        root = splits.tree_start[t]
         column[:] = full >> np.uint64(64 - count[root])
-        for i in range(root, tree_start[t + 1]):
+        for i in range(root, splits.tree_start[t + 1]):
             if left[i] < 0:
                 continue
             a, b = left[i], right[i]
@@ -158,10 +137,11 @@ def leaf_masks(
             ones_b = full >> np.uint64(64 - count[b])
             keep_right = ~(ones_a << np.uint64(first[a] - first[root]))
             keep_left = ~(ones_b << np.uint64(first[b] - first[root]))
-            j = slot_feature[slot[i]]
+            s = splits.slot[i]
+            j = splits.feature[i]
             for cell in range(row_start[j + 1] - row_start[j]):
-                key = key_of(cell, slot[i], slot_table, lut)
-                right_side = goes_right(key, rank[i], bit[i])
+                key = key_of(cell, s, slots.table, slots.lut)
+                right_side = goes_right(key, splits.rank[i], splits.bit[i])
                 column[row_start[j] + cell] &= keep_right if right_side else keep_left
         for c in range(column.size):
             table[c, t] = column[c]

@@ -8,15 +8,15 @@ numba's own generator is one for the whole thread.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from treeopt.kernels.jit import kernel
+from treeopt.types import FloatArray, UInt64Array
 
 
 @kernel
-def uniform(state: Any) -> Any:
+def uniform(state: UInt64Array) -> float:
     """Return a number in [0, 1)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -27,20 +27,21 @@ def uniform(state: Any) -> Any:
 
 
 @kernel
-def below(n: Any, state: Any) -> Any:
+def below(n: int, state: UInt64Array) -> int:
     """Return a whole number in ``0..n-1``."""
-    return min(np.int64(uniform(state) * n), n - 1)
+    return min(int(uniform(state) * n), n - 1)
 
 
 @kernel
-def normal(state: Any) -> Any:
+def normal(state: UInt64Array) -> float:
     """Return a number of the standard normal distribution (Box and Muller)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(state)))
     return radius * math.cos(2.0 * math.pi * uniform(state))
 
 
 @kernel
-def choose(cumulative: Any, state: Any) -> Any:
+def choose(cumulative: FloatArray, state: UInt64Array) -> int:
     """Return an index, drawn with the probabilities whose running sums are given."""
     at = uniform(state) * cumulative[-1]
-    return min(np.searchsorted(cumulative, at, side="right"), cumulative.size - 1)
+    index: int = min(np.searchsorted(cumulative, at, side="right"), cumulative.size - 1)
+    return index

@@ -7,81 +7,75 @@ reached its leaf stays there until the others arrive.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from treeopt.kernels.encode import BASE, COLUMN, DIVISOR, cast, locate, refused
+from treeopt.kernels.arrays import Encoder, Layout, Numbers, Packed, Slots
+from treeopt.kernels.encode import cast, feature_of, locate, numbers_of, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
+from treeopt.types import Array, FloatArray, Int32Array, IntArray, UInt32Array, UInt64Array
 
 LANES = 8
 
 
 @inlined
 def encode_lane(
-    x: Any,
-    features: Any,
-    grid: Any,
-    cuts: Any,
-    buckets: Any,
-    numbers: Any,
-    slot_start: Any,
-    slot_table: Any,
-    lut: Any,
-    keys: Any,
-    lane: Any,
-) -> Any:
-    """Write the keys of one row into one lane of a tile; False if a value is refused.
-
-    Feature ``j`` owns the slots from ``slot_start[j]`` on; ``slot_table`` says where each slot's
-    lookup table begins in ``lut`` (negative: the key is the cell).
-    """
+    x: Array, encoder: Encoder, numbers: Numbers, slots: Slots, keys: UInt32Array, lane: int
+) -> bool:
+    """Write the keys of one row into one lane of a tile; return False if a value is refused."""
+    features, grid, cuts, buckets = encoder
+    slot_start, slot_table, lut = slots
     accepted = True
     keys[lane] = 0
     for j in range(features.shape[0]):
-        y = cast(x[features[j, COLUMN]], numbers)
+        feature = feature_of(j, features, grid)
+        y = cast(x[feature.column], numbers)
         accepted &= not refused(y, numbers)
-        cell = locate(y, j, features, grid, cuts, buckets)
+        cell = locate(y, feature, cuts, buckets)
         for s in range(slot_start[j], slot_start[j + 1]):
             keys[s * LANES + lane] = key_of(cell, s, slot_table, lut)
     return accepted
 
 
 @inlined
-def layout_of(bits: Any) -> Any:
-    """Return the layout of a word: two masks, three shifts, and whether nodes have a bit.
+def layout_of(bits: UInt64Array) -> Layout:
+    """Return the layout of a word.
 
     ``bits`` is two-dimensional if the model has categories. That is part of its type: kernels are
     compiled apart for models without, and those do not pay for the bit.
     """
     b = bits.reshape(-1)
-    return b[0], b[1], b[2], b[3], b[4], bits.ndim == 2
+    return Layout(b[0], b[1], b[2], b[3], b[4], bits.ndim == 2)
 
 
 @inlined
-def bit_of(word: Any, layout: Any) -> Any:
+def bit_of(word: np.uint64, layout: Layout) -> np.uint64:
     """Return the bit that the node tests; 0 if it compares with its rank."""
-    _, _, _, _, bit_shift, has_bits = layout
-    return (word >> bit_shift) & np.uint64(31) if has_bits else np.uint64(0)
+    return (word >> layout.bit_shift) & np.uint64(31) if layout.has_bits else np.uint64(0)
 
 
 @inlined
-def step(word: Any, keys: Any, at: Any, layout: Any) -> Any:
+def child_of(word: np.uint64, layout: Layout) -> np.uint64:
+    """Return the position of the left child; the right one follows it."""
+    return (word >> layout.child_shift) & layout.child_mask
+
+
+@inlined
+def step(word: np.uint64, keys: UInt32Array, at: np.uint64, layout: Layout) -> np.uint64:
     """Return the position that follows the node ``word``."""
-    field, child_mask, child_shift, rank_shift, _, _ = layout
-    key = np.uint64(keys[at + (word & field)])
+    key = np.uint64(keys[at + (word & layout.field)])
     bit = bit_of(word, layout)
     # All of the key, or the one bit (bit 0 of a key of sets is never set).
     key &= (np.uint64(1) << bit) | (np.uint64(bit != np.uint64(0)) - np.uint64(1))
-    return ((word >> child_shift) & child_mask) + np.uint64(key > (word >> rank_shift))
+    return child_of(word, layout) + np.uint64(key > (word >> layout.rank_shift))
 
 
 @kernel
-def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, numbers: Any) -> Any:
-    """Return the sum over trees for the row whose keys are in lane 0."""
-    layout = layout_of(bits)
-    field, rank_shift = layout[0], layout[3]
+def predict_row(packed: Packed, keys: UInt32Array, base: float) -> float:
+    """Return the base plus the sum over trees for the row whose keys are in lane 0."""
+    words, roots, leaf_value = packed.words, packed.roots, packed.leaf_value
+    layout = layout_of(packed.bits)
+    field, rank_shift = layout.field, layout.rank_shift
     buffer = np.empty(roots.size, leaf_value.dtype)
     zero = np.uint64(0)
     n_trees = roots.size
@@ -117,23 +111,22 @@ def predict_row(words: Any, roots: Any, keys: Any, bits: Any, leaf_value: Any, n
             w0 = words[step(w0, keys, zero, layout)]
         buffer[t] = leaf_value[w0 >> rank_shift]
         t += 1
-    total = leaf_value.dtype.type(numbers[BASE])
+    total = base
     for t in range(n_trees):
         total += buffer[t]
     return total
 
 
 @kernel
-def predict_tiles(
-    words: Any, roots: Any, keys: Any, tile: Any, bits: Any, leaf_value: Any, out: Any
-) -> None:
+def predict_tiles(packed: Packed, keys: UInt32Array, tile: np.uint64, out: Array) -> None:
     """Add every tree to the sums in ``out``, tile by tile of eight rows.
 
     ``tile`` is the number of keys per tile. Tree by tree over all tiles: a tree stays in the cache
     while the rows pass.
     """
-    layout = layout_of(bits)
-    field, rank_shift = layout[0], layout[3]
+    words, roots, leaf_value = packed.words, packed.roots, packed.leaf_value
+    layout = layout_of(packed.bits)
+    field, rank_shift = layout.field, layout.rank_shift
     zero = np.uint64(0)
     k1, k2, k3, k4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     k5, k6, k7 = np.uint64(5), np.uint64(6), np.uint64(7)
@@ -169,41 +162,41 @@ def predict_tiles(
 
 @kernel
 def predict_walk(
-    X: Any,
-    features: Any,
-    grid: Any,
-    cuts: Any,
-    buckets: Any,
-    numbers: Any,
-    slot_start: Any,
-    slot_table: Any,
-    lut: Any,
-    words: Any,
-    roots: Any,
-    bits: Any,
-    leaf_value: Any,
-    block: Any,
-    out: Any,
-) -> Any:
+    X: Array,
+    features: IntArray,
+    grid: FloatArray,
+    cuts: FloatArray,
+    buckets: Int32Array,
+    numbers: FloatArray,
+    slot_start: IntArray,
+    slot_table: IntArray,
+    lut: Int32Array,
+    words: UInt64Array,
+    roots: UInt64Array,
+    bits: UInt64Array,
+    leaf_value: Array,
+    block: int,
+    out: Array,
+) -> int:
     """Predict every row of ``X``; return the first row that the library refuses, or -1.
 
-    ``bits`` is the layout of a word: field mask, child mask, child shift, rank shift, bit shift
-    (two-dimensional if nodes have a bit). ``block`` is
-    the number of rows, a multiple of eight, that pass through a tree before the next tree is
-    fetched. Up to five rows are walked one by one.
+    ``block`` is the number of rows, a multiple of eight, that pass through a tree before the next
+    tree is fetched. Up to five rows are walked one by one. The arguments are flat for the sake of
+    calls with one row, see `arrays`.
     """
+    encoder, named = Encoder(features, grid, cuts, buckets), numbers_of(numbers)
+    slots = Slots(slot_start, slot_table, lut)
+    packed = Packed(words, roots, bits, leaf_value)
     n = X.shape[0]
-    base = leaf_value.dtype.type(numbers[BASE])
-    divisor = leaf_value.dtype.type(numbers[DIVISOR])
+    base = leaf_value.dtype.type(named.base)
+    divisor = leaf_value.dtype.type(named.divisor)
     tile = slot_start[-1] * LANES
     if n <= 5:
         keys = np.empty(tile, np.uint32)
         for i in range(n):
-            if not encode_lane(
-                X[i], features, grid, cuts, buckets, numbers, slot_start, slot_table, lut, keys, 0
-            ):
+            if not encode_lane(X[i], encoder, named, slots, keys, 0):
                 return i
-            out[i] = predict_row(words, roots, keys, bits, leaf_value, numbers) / divisor
+            out[i] = predict_row(packed, keys, base) / divisor
         return -1
     block = min(block, (n + LANES - 1) // LANES * LANES)
     keys = np.zeros(block // LANES * tile, np.uint32)
@@ -211,24 +204,12 @@ def predict_walk(
     for start in range(0, n, block):
         rows = min(block, n - start)
         for r in range(rows):
-            if not encode_lane(
-                X[start + r],
-                features,
-                grid,
-                cuts,
-                buckets,
-                numbers,
-                slot_start,
-                slot_table,
-                lut,
-                keys[r // LANES * tile :],
-                r % LANES,
-            ):
+            lanes = keys[r // LANES * tile :]
+            if not encode_lane(X[start + r], encoder, named, slots, lanes, r % LANES):
                 return start + r
         padded = (rows + LANES - 1) // LANES * LANES
-        size = np.uint64(tile)
         sums[:] = base
-        predict_tiles(words, roots, keys, size, bits, leaf_value, sums[:padded])
+        predict_tiles(packed, keys, np.uint64(tile), sums[:padded])
         for r in range(rows):
             out[start + r] = sums[r] / divisor
     return -1

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from treeopt.errors import UnsupportedModelError
+from treeopt.kernels.arrays import Slots
 from treeopt.model.trees import Trees
 from treeopt.types import Array
 
@@ -83,6 +84,11 @@ class Cells:
         """The number of cells of each feature."""
         sizes: Array = np.diff(self.cut_start) + 1 + int(self.missing)
         return sizes
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The slots as the kernels read them."""
+        return Slots(self.slot_start, self.slot_table, self.lut)
 
     @cached_property
     def slot_cuts(self) -> Array:

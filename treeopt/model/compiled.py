@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from treeopt.errors import UnsupportedModelError
-from treeopt.kernels import encode, masks, pack, reach, walk
+from treeopt.kernels import masks, pack, reach, walk
+from treeopt.kernels.arrays import Encoder, Feature, Numbers, Packed, Plain, Splits, plain
 from treeopt.model.cells import SETS_PER_SLOT, Cells, build_cells, last_before
 from treeopt.model.trees import Trees
 from treeopt.run.limits import Limits
-from treeopt.types import Array
+from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
 MAX_MASK_BYTES = 32 * 2**20
 """Largest leaf-mask table: beyond it the table leaves the cache and walking is as fast."""
@@ -64,41 +65,54 @@ class Compiled:
         return build_cells(self._trees)
 
     @cached_property
-    def numbers(self) -> Array:
-        """The scalars that the kernels read, in the order of `kernels.encode`."""
+    def scalars(self) -> Numbers:
+        """The numbers that the kernels read."""
         trees = self._trees
-        numbers = np.empty(encode.N_NUMBERS)
-        numbers[encode.BASE] = trees.base
-        numbers[encode.DIVISOR] = trees.divisor
-        numbers[encode.MISSING] = trees.missing_value
-        numbers[encode.FLOAT32] = trees.input_dtype == np.float32
-        numbers[encode.REJECTS_NAN] = not trees.accepts_nan
-        numbers[encode.REJECTS_INF] = not trees.accepts_inf
-        return numbers
+        return Numbers(
+            base=trees.base,
+            divisor=trees.divisor,
+            missing=trees.missing_value,
+            float32=trees.input_dtype == np.float32,
+            rejects_nan=not trees.accepts_nan,
+            rejects_inf=not trees.accepts_inf,
+        )
 
     @cached_property
-    def encoder(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Arguments of the kernels that turn values into cells."""
+    def numbers(self) -> FloatArray:
+        """`scalars` as a vector."""
+        return np.array(self.scalars, np.float64)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns values into cells."""
         cells = self.cells
-        features = np.zeros((cells.columns.size, encode.N_COLUMNS), np.int64)
-        grid = np.zeros((cells.columns.size, 2))
-        tables: list[Array] = []
-        n_buckets = 0
-        row = 0
-        for j, column in enumerate(cells.columns):
-            cuts = cells.cuts_of(j)
-            table, grid[j] = _buckets(cuts)
-            features[j, encode.COLUMN] = column
-            features[j, encode.FIRST_CUT] = cells.cut_start[j]
-            features[j, encode.FIRST_BUCKET] = n_buckets
-            features[j, encode.N_BUCKETS] = table.size - 1
-            features[j, encode.NAN_CELL] = cells.n_cells[j] - 1
-            features[j, encode.FIRST_ROW] = row
+        features: list[tuple[int, ...]] = []
+        grid: list[tuple[float, ...]] = []
+        tables: list[Int32Array] = []
+        n_buckets = n_rows = 0
+        for j, column in enumerate(cells.columns.tolist()):
+            table, origin, scale = _buckets(cells.cuts_of(j))
+            feature = Feature(
+                column=column,
+                first_cut=int(cells.cut_start[j]),
+                first_bucket=n_buckets,
+                n_buckets=table.size - 1,
+                nan_cell=int(cells.n_cells[j]) - 1,
+                first_row=n_rows,
+                origin=origin,
+                scale=scale,
+            )
+            features.append(feature[:6])
+            grid.append(feature[6:])
             tables.append(table)
             n_buckets += table.size
-            row += int(cells.n_cells[j])
-        buckets = np.concatenate(tables) if tables else np.zeros(1, np.int32)
-        return features, grid, cells.cuts, buckets, self.numbers
+            n_rows += int(cells.n_cells[j])
+        return Encoder(
+            np.array(features, np.int64).reshape(-1, 6),
+            np.array(grid, np.float64).reshape(-1, 2),
+            cells.cuts,
+            np.concatenate(tables) if tables else np.zeros(1, np.int32),
+        )
 
     @cached_property
     def leaves(self) -> tuple[Array, Array]:
@@ -106,6 +120,14 @@ class Compiled:
         e = self._trees
         first, count = pack.leaf_ranges(e.left, e.right, e.tree_start)
         return first, count
+
+    @cached_property
+    def splits(self) -> Splits:
+        """The trees as the kernels of `pack` and `reach` read them."""
+        e, cells = self._trees, self.cells
+        feature = cells.slot_feature[cells.node_slot]
+        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
+        return Splits(e.left, e.right, e.tree_start, feature, *splits, *self.leaves)
 
     @cached_property
     def leaf_value(self) -> Array:
@@ -156,10 +178,9 @@ class Compiled:
         return position
 
     @cached_property
-    def nodes(self) -> tuple[Array, Array, Array]:
-        """Packed nodes, roots, and the layout of a word (masks and shifts)."""
+    def packed(self) -> Packed:
+        """The trees as words, with their layout (masks and shifts) and the values of leaves."""
         e, cells = self._trees, self.cells
-        first, count = self.leaves
         largest_rank = max(int(cells.node_rank.max(initial=0)), self.leaf_value.size)
         rank_bits = largest_rank.bit_length()
         child_bits = e.n_nodes.bit_length()
@@ -172,24 +193,12 @@ class Compiled:
                 f"{e.source} has {e.n_nodes} nodes on {cells.columns.size} features: a node would "
                 f"need {needed} bits and has 64. Use fewer trees."
             )
-        words, roots = pack.pack_nodes(
-            e.left,
-            e.right,
-            e.tree_start,
-            cells.node_slot,
-            cells.node_rank,
-            cells.node_bit,
-            first,
-            count,
-            field_bits,
-            bit_bits,
-            child_bits,
-            walk.LANES,
-        )
+        words, roots = pack.pack_nodes(self.splits, field_bits, bit_bits, child_bits, walk.LANES)
         low_bits = field_bits + bit_bits
         shifts = [low_bits, low_bits + child_bits, field_bits]
         bits = np.array([2**field_bits - 1, 2**child_bits - 1, *shifts], np.uint64)
-        return words, roots, bits[None, :] if has_sets else bits
+        layout = bits[None, :] if has_sets else bits
+        return Packed(words, roots, layout, self.leaf_value)
 
     @cached_property
     def mask_dtype(self) -> type[np.unsignedinteger[Any]] | None:
@@ -211,26 +220,11 @@ class Compiled:
         Rows of masks are padded to whole `MASK_ROW_BYTES`, with at least one mask too many.
         """
         e, cells = self._trees, self.cells
-        first, count = self.leaves
         row_start = np.cumsum(np.append(0, cells.n_cells))
         per_line = MASK_ROW_BYTES // np.dtype(self.mask_dtype).itemsize
         width = (e.n_trees // per_line + 1) * per_line
         table = np.zeros((row_start[-1], width), self.mask_dtype)
-        pack.leaf_masks(
-            e.left,
-            e.right,
-            e.tree_start,
-            cells.node_slot,
-            cells.node_rank,
-            cells.node_bit,
-            first,
-            count,
-            cells.slot_feature,
-            cells.slot_table,
-            cells.lut,
-            row_start,
-            table,
-        )
+        pack.leaf_masks(self.splits, cells.slots, row_start, table)
         return table, self._leaf_table
 
     @cached_property
@@ -264,12 +258,11 @@ class Compiled:
     @cached_property
     def key_ranges(self) -> tuple[Array, Array]:
         """First and last key ``[leaf, slot]`` that lead to each leaf."""
-        e, cells = self._trees, self.cells
+        cells = self.cells
         shape = (self.leaf_value.size, int(cells.slot_start[-1]))
         low = np.zeros(shape, np.int32)
         high = np.full(shape, np.iinfo(np.int32).max, np.int32)
-        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
-        reach.key_ranges(e.left, e.right, *splits, self.leaves[0], low, high)
+        reach.key_ranges(self.splits, low, high)
         return low, high
 
     def reachable_cells(
@@ -279,26 +272,32 @@ class Compiled:
 
         By default these are all its cells, and there are no limits.
         """
-        e, cells = self._trees, self.cells
+        cells = self.cells
         some = np.arange(cells.n_cells[j]) if some is None else some.astype(np.int64)
         limits = Limits(None) if limits is None else limits
         reachable = np.empty((self.leaf_value.size, some.size), np.bool_)
-        splits = (cells.node_slot, cells.node_rank, cells.node_bit)
-        slots = (cells.slot_feature, cells.slot_table, cells.lut)
-        trees = (e.left, e.right, *splits, *self.leaves, *slots)
-        limits.call(reach.reachable_cells, j, *trees, some, reachable, limits.flag)
+        arguments = (j, self.splits, cells.slots, some, reachable, limits.flag)
+        limits.call(reach.reachable_cells, *arguments)
         limits.check_long()
         return reachable
 
     def leaves_at(self, cells: Array) -> Array:
         """Return the leaf of each tree that points reach; ``cells`` is ``[point, feature]``."""
-        e, grid = self._trees, self.cells
-        out = np.empty((len(cells), e.n_trees), np.int32)
-        splits = (grid.node_slot, grid.node_rank, grid.node_bit)
-        slots = (grid.slot_feature, grid.slot_table, grid.lut)
-        first = self.leaves[0]
-        reach.leaves_at(e.left, e.right, e.tree_start, *splits, first, *slots, cells, out)
+        out = np.empty((len(cells), self._trees.n_trees), np.int32)
+        reach.leaves_at(self.splits, self.cells.slots, cells, out)
         return out
+
+    def cells_alike(self, at: IntArray) -> tuple[IntArray, BoolArray]:
+        """Return which cells lead to the same leaves as a point, whose cells are given.
+
+        Cells of all features are numbered through. The first array says where each feature begins.
+        """
+        cells = self.cells
+        start = np.cumsum(np.append(0, cells.n_cells))
+        alike = np.ones(int(start[-1]), np.bool_)
+        n_numbers = np.diff(cells.cut_start) + 1
+        reach.cells_alike(self.splits, cells.slots, cells.slot_cuts, n_numbers, at, start, alike)
+        return start, alike
 
     @cached_property
     def cell_ranges(self) -> tuple[Array, Array]:
@@ -329,10 +328,14 @@ class Compiled:
     def oracle(self) -> tuple[Any, ...]:
         """The arguments of the prediction kernel between ``X`` and ``out``."""
         if self.mask_dtype is not None:
-            return (*self.encoder, *self.masks)
-        cells = self.cells
-        slots = (cells.slot_start, cells.slot_table, cells.lut)
-        return (*self.encoder, *slots, *self.nodes, self.leaf_value, self.block)
+            return (*self.encoder, self.numbers, *self.masks)
+        return (*self.encoder, self.numbers, *self.cells.slots, *self.packed, self.block)
+
+    @cached_property
+    def walk(self) -> tuple[Plain, FloatArray, Plain, Plain]:
+        """Encoder, numbers, slots and packed nodes, as the kernels of moves and lines take them."""
+        slots, packed = plain(self.cells.slots), plain(self.packed)
+        return plain(self.encoder), self.numbers, slots, packed
 
     @cached_property
     def _predict(self) -> tuple[Any, tuple[Any, ...], Any]:
@@ -354,14 +357,14 @@ class Compiled:
 
     def adopt(self, other: Compiled) -> None:
         """Take over arrays from an ensemble that has the same trees but for values."""
-        names = ["cells", "leaves", "leaf_start", "depth", "position", "mask_dtype", "block"]
+        names = ["cells", "leaves", "splits", "leaf_start"]
+        names += ["encoder", "depth", "position", "mask_dtype", "block"]
         if other.mask_dtype is None:
-            names.append("nodes")
+            self.__dict__["packed"] = other.packed._replace(leaf_value=self.leaf_value)
         else:
             self.__dict__["masks"] = (other.masks[0], self._leaf_table)
         for name in names:
             self.__dict__[name] = getattr(other, name)
-        self.__dict__["encoder"] = (*other.encoder[:-1], self.numbers)
 
     def predict(self, X: Array, n_jobs: int = 1) -> tuple[Array, int]:
         """Return the predictions, and the first row that the library refuses (-1: none).
@@ -386,7 +389,7 @@ def _in_parts(
     return min((a + row for a, row in zip(ends, found, strict=False) if row >= 0), default=-1)
 
 
-def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
+def _buckets(cuts: FloatArray) -> tuple[Int32Array, float, float]:
     """Return the bucket table of one feature: its starts, and the origin and scale of the grid."""
     n = 1 << (2 * cuts.size).bit_length()
     origin, scale = 0.0, 0.0
@@ -401,7 +404,7 @@ def _buckets(cuts: Array) -> tuple[Array, tuple[float, float]]:
     at = np.clip(at, 0, n - 1).astype(np.int64)
     starts = np.searchsorted(at, np.arange(n + 1)).astype(np.int32)
     starts[-1] = cuts.size
-    return starts, (origin, scale)
+    return starts, origin, scale
 
 
 @lru_cache(maxsize=1)

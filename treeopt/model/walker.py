@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.kernels import encode, incremental, walk
+from treeopt.kernels import incremental, walk
 from treeopt.kernels import line as kernels
+from treeopt.kernels.arrays import State, plain
 from treeopt.model.predictor import Predictor
 from treeopt.types import Array
 
@@ -47,25 +48,24 @@ class Walker:
 
     def __init__(self, ensemble: Predictor, x: Any) -> None:
         self._ensemble = ensemble
-        compiled, cells = ensemble.compiled, ensemble.compiled.cells
         self._x = ensemble._point(x)
-        keys = _keys(ensemble, self._x)
-        nodes = (*compiled.nodes, compiled.leaf_value)
+        compiled = ensemble.compiled
         n_trees, dtype = ensemble.n_trees, ensemble.value.dtype
-        shape = (int(cells.slot_start[-1]), n_trees)
-        state = (
-            np.empty(shape, np.int32),
-            np.empty(shape, np.int32),
-            np.empty((2, shape[0]), np.int32),
-            np.empty((n_trees, compiled.depth), np.int32),
-            np.empty(n_trees, np.int32),
-            np.empty(n_trees, dtype),
-            np.empty(n_trees + 1, dtype),
+        n_slots = int(compiled.cells.slot_start[-1])
+        state = State(
+            low=np.empty((n_slots, n_trees), np.int32),
+            high=np.empty((n_slots, n_trees), np.int32),
+            safe=np.empty((2, n_slots), np.int32),
+            path=np.empty((n_trees, compiled.depth), np.int32),
+            depth=np.empty(n_trees, np.int32),
+            value=np.empty(n_trees, dtype),
+            sums=np.empty(n_trees + 1, dtype),
         )
-        incremental.start(keys, nodes, compiled.numbers, state)
-        slots = (cells.slot_start, cells.slot_table, cells.lut)
-        self._arguments = (compiled.encoder, keys, slots, nodes, state)
-        self._sums = state[-1]
+        keys = np.zeros(n_slots * walk.LANES, np.uint32)
+        self._arguments = (*compiled.walk, keys, plain(state))
+        self._sums = state.sums
+        if not incremental.start(self._x, *self._arguments):
+            ensemble._reject(self._x[None, :], 0, "x")
         # Room for a single move.
         self._one = (np.empty(1, np.int64), np.empty(1), np.empty(1, dtype))
 
@@ -182,13 +182,16 @@ def line(ensemble: Predictor, x: Any, feature: int | str) -> Line:
     marks = np.zeros(cuts.size // 64 + 1, np.uint64)
     for cell in range(first - 1, last + 1) if first <= last else ():
         marks[cell // 64] |= np.uint64(1 << cell % 64)
-    start, stop, add = _steps(ensemble, point, j)
     end = np.empty(cuts.size + 1, np.int64)
     value = np.empty(cuts.size + 1, ensemble.value.dtype)
-    n_trees = ensemble.n_trees
-    counts = np.empty(marks.size, np.int64)
-    n = kernels.mark_pieces(cuts.size + 1, n_trees, start, stop, marks, counts, end)
-    kernels.add_in_order(n, n_trees, start, stop, add, compiled.numbers, value)
+    if compiled.mask_dtype is not None:
+        encoder, numbers = plain(compiled.encoder), compiled.numbers
+        leaves = (*compiled.masks, compiled.leaf_stop[j], compiled.all_leaves)
+        n = kernels.line_by_masks(point, j, encoder, numbers, *leaves, marks, end, value)
+    else:
+        n = kernels.line_by_walk(point, j, *compiled.walk, compiled.depth, marks, end, value)
+    if n < 0:
+        ensemble._reject(point[None, :], 0, "x")
     last_cell, value = end[:n] - 1, ensemble.link(value[:n].copy())
     upper = np.full(n, np.inf)
     upper[:-1] = cuts[last_cell[:-1]]
@@ -204,59 +207,3 @@ def _above(cuts: Array, dtype: np.dtype[Any]) -> float:
     """Return a number above all cuts that is no whole number if they are small."""
     last = cuts[-1:].astype(dtype)
     return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))
-
-
-def _steps(ensemble: Predictor, point: Array, j: int) -> tuple[Array, Array, Array]:
-    """Return each tree's steps along feature ``j``: where they begin, their stops and values."""
-    compiled, cells = ensemble.compiled, ensemble.compiled.cells
-    steps = (
-        np.empty(ensemble.n_trees + 1, np.int64),
-        np.empty(ensemble.n_leaves + 1, np.int32),
-        np.empty(ensemble.n_leaves + 1, ensemble.value.dtype),
-    )
-    if compiled.mask_dtype is not None:
-        features = compiled.encoder[0]
-        table, leaf_value = compiled.masks
-        at = np.empty(features.shape[0], np.int64)
-        if not encode.encode_row(point, *compiled.encoder, at):
-            ensemble._reject(point[None, :], 0, "x")
-        all_leaves = compiled.all_leaves
-        kernels.steps_by_masks(
-            j,
-            at,
-            features,
-            table,
-            leaf_value,
-            compiled.leaf_stop[j],
-            all_leaves,
-            np.empty(at.size + 1, np.int64),
-            np.empty_like(all_leaves),
-            *steps,
-        )
-        return steps
-    depth = compiled.depth + 1
-    kernels.steps_by_walk(
-        cells.slot_start[j],
-        cells.slot_start[j + 1],
-        cells.cuts_of(j).size + 1,
-        _keys(ensemble, point),
-        *compiled.nodes,
-        compiled.leaf_value,
-        np.empty(depth, np.uint64),
-        np.empty(depth, np.int64),
-        *steps,
-    )
-    return steps
-
-
-def _keys(ensemble: Predictor, x: Array) -> Array:
-    """Return the keys of one point, in lane 0 of a tile."""
-    compiled = ensemble.compiled
-    cells = compiled.cells
-    keys = np.zeros(int(cells.slot_start[-1]) * walk.LANES, np.uint32)
-    accepted = walk.encode_lane(
-        x, *compiled.encoder, cells.slot_start, cells.slot_table, cells.lut, keys, 0
-    )
-    if not accepted:
-        ensemble._reject(x[None, :], 0, "x")
-    return keys

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treeopt.kernels import reach
 from treeopt.model.ensemble import Ensemble
 from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
@@ -88,15 +87,7 @@ class ModelTerm:
 
     def cells_alike(self, cells: IntArray) -> BoolArray:
         """Return which cells lead to the same leaves as a point does."""
-        e, own = self.ensemble, self.ensemble.compiled.cells
-        start = np.cumsum(np.append(0, own.n_cells))
-        alike: BoolArray = np.ones(int(start[-1]), np.bool_)
-        splits = (own.node_slot, own.node_rank, own.node_bit)
-        slots = (own.slot_feature, own.slot_table, own.lut, own.slot_cuts)
-        n_numbers = np.diff(own.cut_start) + 1
-        trees = (e.left, e.right, e.tree_start)
-        reach.cells_alike(*trees, *splits, *slots, n_numbers, cells, start, alike)
-        return alike
+        return self.ensemble.compiled.cells_alike(cells)[1]
 
     def keys_at(self, i: int, cells: IntArray) -> Array:
         """Return the keys of some cells of its ``i``-th feature, ``[cell, slot]``."""

@@ -78,7 +78,7 @@ def run_masks(
         answer, X = _next_points(state, walk, rules, box, budget)
         out = np.empty(X.shape[0], oracle[-1].dtype)
         if out.size > 0:
-            predict_masks(X, *oracle, out)
+            predict_masks(X, *oracle, out)  # type: ignore[call-arg]
         n = _note_values(out, link, state)
         if n >= pause or out.size == 0:
             return n, answer
@@ -100,7 +100,7 @@ def run_walk(
         answer, X = _next_points(state, walk, rules, box, budget)
         out = np.empty(X.shape[0], oracle[-2].dtype)
         if out.size > 0:
-            predict_walk(X, *oracle, out)
+            predict_walk(X, *oracle, out)  # type: ignore[call-arg, arg-type]
         n = _note_values(out, link, state)
         if n >= pause or out.size == 0:
             return n, answer

@@ -44,7 +44,7 @@ THIRD = 3.0 ** -np.arange(MAX_LEVEL + 2)
 NONE = -1
 """No sample, no node."""
 
-FIRST = np.int64(0)
+FIRST: int = np.int64(0)  # type: ignore[assignment]
 """The first sample, the first rectangle; typed, so that kernels are not compiled for it alone."""
 
 UNSTORED = -2
