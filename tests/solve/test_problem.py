@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,10 @@ import treeopt
 from tests.support.decisions import check, problem_for
 from treeopt import InputError, Status
 from treeopt.model.compiled import Compiled
+from treeopt.run.limits import Limits
+from treeopt.run.run import Run
+from treeopt.solve.decide import _answer
+from treeopt.solve.methods import METHODS
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((200, 4)), columns=list("abcd"))
@@ -99,6 +103,29 @@ def test_it_evaluates_points_as_a_user_does(model):
     assert np.array_equal(problem.evaluate(X), model.predict(X))
     converted = problem_for(treeopt.from_model(model), X)
     assert np.array_equal(converted.evaluate(X), model.predict(X))
+
+
+class AtMostOne:
+    """The first two features add up to 1 at most."""
+
+    def violation(self, X):
+        return np.maximum(X[:, 0] + X[:, 1] - 1.0, 0.0)
+
+
+def test_constraints_are_part_of_the_question(model):
+    """No method keeps them yet, and none ignores them."""
+    whole = problem_for(treeopt.from_model(model), X)
+    problem = replace(whole, constraints=(AtMostOne(), AtMostOne()))
+    rows = X.to_numpy()
+    assert whole.violations(rows).shape == (200, 0)
+    broken = problem.violations(rows)
+    assert broken.shape == (200, 2)
+    assert np.array_equal(broken[:, 0] > 0, rows[:, 0] + rows[:, 1] > 1)
+    asked = problem.asked(1.0, None, Limits(None))
+    assert asked.constraints == problem.constraints
+    for method in METHODS.values():
+        with pytest.raises(InputError, match="2 constraints"):
+            _answer(asked, method, Run(Limits(None)))
 
 
 # The signature.

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError, UnsupportedModelError
-from treeopt.model.difference import Difference
+from treeopt.model.difference import Difference, Model
 from treeopt.model.ensemble import Ensemble
 from treeopt.types import Array
 
@@ -113,6 +113,15 @@ def own_prediction(
     """
     predict: Callable[[Array], Array] = _adapter(model).own_prediction(model, output, class_index)
     return predict
+
+
+def convert(
+    model: Any, output: str, class_index: int | tuple[int, int] | None
+) -> tuple[Model, Callable[[Any], Array] | None]:
+    """Return a model as `from_model` does, and its own prediction; None if it is converted."""
+    converted: Model = from_model(model, output=output, class_index=class_index)
+    is_converted = isinstance(model, Ensemble | Difference)
+    return converted, None if is_converted else own_prediction(model, output, class_index)
 
 
 def _adapter(model: Any) -> ModuleType:

@@ -64,7 +64,7 @@ class Grid:
 
     def _join(self) -> None:
         """Find the cells that several terms have in common, and translate to those of each."""
-        found = [term.columns for term in self.terms]
+        found = [term.cells.columns for term in self.terms]
         self.columns = np.unique(np.concatenate(found))
         n_columns = self.terms[0].ensemble.n_features
         self.position = np.full(n_columns, -1, np.int64)
@@ -75,15 +75,15 @@ class Grid:
             features = self.position[columns]
             for i, j in enumerate(features):
                 cuts[j].append(term.last_of_cells(i))
-                self.has_sets[j] |= term.ensemble.compiled.cells.has_sets[i]
+                self.has_sets[j] |= term.cells.has_sets[i]
             self._own_feature.append(features)
         joined = [np.unique(np.concatenate(own)) for own in cuts]
         self._start = np.cumsum([0, *(last.size for last in joined)])
         self._last = np.concatenate(joined) if joined else np.empty(0)
-        missing = int(any(term.ensemble.compiled.cells.missing for term in self.terms))
+        missing = int(any(term.cells.missing for term in self.terms))
         self.n_cells = np.diff(self._start) + 1 + missing
         for term, features in zip(self.terms, self._own_feature, strict=True):
-            n_own = term.ensemble.compiled.cells.n_cells
+            n_own = term.cells.n_cells
             self._own_cell.append([])
             for i, j in enumerate(features):
                 ends = np.append(self.lasts(j), np.inf)
@@ -122,9 +122,9 @@ class Grid:
         alike = [np.ones(n, np.bool_) for n in self.n_cells]
         for k, term in enumerate(self.terms):
             own = term.cells_alike(self.own_points(k, cells[None, :])[0])
-            ends = np.cumsum(term.ensemble.compiled.cells.n_cells)
+            ends = np.cumsum(term.cells.n_cells)
             for i, j in enumerate(self.features_of(k)):
-                same = own[ends[i] - term.ensemble.compiled.cells.n_cells[i] : ends[i]]
+                same = own[ends[i] - term.cells.n_cells[i] : ends[i]]
                 alike[j] &= same[self.own_cells(k, i, np.arange(self.n_cells[j]))]
         return alike
 
@@ -134,7 +134,7 @@ class Grid:
 
     def in_order(self, j: int) -> bool:
         """Tell whether every split on feature ``j``, of every term, cuts its numbers in two."""
-        return all(term.ensemble.compiled.cells.in_order(i) for _, term, i in self._readers(j))
+        return all(term.cells.in_order(i) for _, term, i in self._readers(j))
 
     def keys(self, j: int, cells: IntArray) -> Array:
         """Return the keys of some cells of feature ``j``, ``[cell, slot]``, slots of all terms."""
@@ -167,7 +167,7 @@ class Grid:
     def extent(self, j: int) -> float:
         """Return half the distance between the outermost cuts of a feature."""
         readers = self._readers(j)
-        joined = np.concatenate([term.ensemble.compiled.cells.cuts_of(i) for _, term, i in readers])
+        joined = np.concatenate([term.cells.cuts_of(i) for _, term, i in readers])
         return float(joined.max() / 2 - joined.min() / 2) if joined.size > 1 else 0.0
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.adapters import from_model, own_prediction
 from treeopt.errors import UnsupportedModelError
-from treeopt.model.difference import Difference
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.difference import Difference, Model
 from treeopt.model.frames import Columns, columns_of, with_labels
 from treeopt.model.link import Link
 from treeopt.problem.terms import ModelTerm
@@ -43,7 +41,7 @@ class Objective:
         The prediction of the user's own model, for a matrix or frame; None if it is not at hand.
     """
 
-    model: Ensemble | Difference
+    model: Model
     terms: tuple[ModelTerm, ...]
     link: Link
     sense: float = 1.0
@@ -97,33 +95,28 @@ class Objective:
 
 
 def read_objective(
-    model: Any, frame: Any, output: str, class_index: Any
+    model: Model, own: Callable[[Any], Array] | None, bounds: Any
 ) -> tuple[Objective, Columns | None]:
-    """Return the objective that a fitted model is, and the columns as the user calls them.
+    """Return the objective that a converted model is, and the columns as the user calls them.
 
     Parameters
     ----------
-    model : estimator, Ensemble or Difference
+    model : Ensemble or Difference
         What is to be optimized.
-    frame : object
-        The bounds; if they are a frame, it names the columns and may know labels of categories.
-    output, class_index
-        As in `from_model`.
+    own : callable or None
+        The prediction of the user's own model, if it is at hand.
+    bounds : object
+        If the bounds are a frame, it names the columns and may know labels of categories.
     """
-    converted = from_model(model, output=output, class_index=class_index)
-    is_converted = isinstance(model, Ensemble | Difference)
-    own = None if is_converted else own_prediction(model, output, class_index)
-    columns = columns_of(converted, frame)
-    objective = objective_of(with_labels(converted, columns), own)
+    columns = columns_of(model, bounds)
+    objective = objective_of(with_labels(model, columns), own)
     for term in objective.terms:
         term.ensemble.compiled.prepare()
     check_sums(objective)
     return objective, columns
 
 
-def objective_of(
-    model: Ensemble | Difference, own: Callable[[Any], Array] | None = None
-) -> Objective:
+def objective_of(model: Model, own: Callable[[Any], Array] | None = None) -> Objective:
     """Return the objective that a converted model is; of a difference, two terms."""
     terms: tuple[ModelTerm, ...]
     if isinstance(model, Difference):

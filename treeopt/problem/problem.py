@@ -85,6 +85,11 @@ class Problem:
         """Return what the converted model predicts for rows."""
         return self.objective.model.predict(X)
 
+    def violations(self, X: FloatArray) -> FloatArray:
+        """Return by how much rows break each constraint, ``[row, constraint]``."""
+        found = [constraint.violation(X) for constraint in self.constraints]
+        return np.column_stack([np.empty((len(X), 0)), *found])
+
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the signed sums of the terms at points ``[point, feature]``; smaller is better.
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from treeopt.model.cells import Cells
 from treeopt.model.ensemble import Ensemble
 from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
@@ -22,12 +23,13 @@ class Term(Protocol):
     Cells are counted as the term itself counts them; `Grid` translates.
     """
 
-    weight: float
-    """Factor of the term in the objective."""
+    @property
+    def weight(self) -> float:
+        """Factor of the term in the objective."""
 
     @property
-    def columns(self) -> IntArray:
-        """The features that the term reads, in ascending order."""
+    def cells(self) -> Cells:
+        """The cells of each feature that the term reads, and its splits in terms of them."""
 
     def last_of_cells(self, i: int) -> FloatArray:
         """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
@@ -58,14 +60,14 @@ class ModelTerm:
     weight: float = 1.0
 
     @property
-    def columns(self) -> IntArray:
-        """The features that at least one split reads, in ascending order."""
-        return self.ensemble.compiled.cells.columns
+    def cells(self) -> Cells:
+        """The cells of each feature that a split reads, and the splits in terms of them."""
+        return self.ensemble.compiled.cells
 
     def last_of_cells(self, i: int) -> FloatArray:
         """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
-        cells = self.ensemble.compiled.cells
-        return self.ensemble.compiled.last_of_cells[cells.cut_start[i] : cells.cut_start[i + 1]]
+        start, end = self.cells.cut_start[i : i + 2]
+        return self.ensemble.compiled.last_of_cells[start:end]
 
     def leaves_at(self, cells: IntArray) -> Int32Array:
         """Return the leaf of each tree at points ``[point, feature]``."""
@@ -91,5 +93,5 @@ class ModelTerm:
 
     def keys_at(self, i: int, cells: IntArray) -> Array:
         """Return the keys of some cells of its ``i``-th feature, ``[cell, slot]``."""
-        own = self.ensemble.compiled.cells
+        own = self.cells
         return np.stack([own.keys_of(s)[cells] for s in own.slots_of(i)], axis=1)

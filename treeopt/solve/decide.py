@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from treeopt.adapters import convert
 from treeopt.arguments import takes_arguments_of
 from treeopt.arithmetic import quiet
+from treeopt.errors import InputError
 from treeopt.problem import problem as core
 from treeopt.problem.choices import read_choices
 from treeopt.problem.grid import Grid
@@ -34,18 +36,23 @@ def _decide(
 ) -> Decision:
     """Read a question, and answer it."""
     method, run = read_options(**options)
-    terms, columns = read_objective(objective, bounds, output, class_index)
+    model, own = convert(objective, output, class_index)
+    goal, columns = read_objective(model, own, bounds)
     # Here the model is converted. From now on time counts, and Ctrl-C loses nothing.
     with run:
         partly = fixed is not None
-        model = terms.model
-        choices = read_choices(model, bounds, integer, categories, columns, partly=partly)
-        problem = core.Problem(terms, choices, Grid(terms.terms))
+        choices = read_choices(goal.model, bounds, integer, categories, columns, partly=partly)
+        problem = core.Problem(goal, choices, Grid(goal.terms))
         return _answer(problem.asked(sense, fixed, run.limits), method, run)
 
 
 def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
     """Let a method answer a question."""
+    if problem.constraints and not method.keeps_constraints:
+        raise InputError(
+            f"the problem has {len(problem.constraints)} constraints, which this method does not "
+            "keep. Choose another method."
+        )
     if problem.infeasible_because:
         run.status, run.message = Status.INFEASIBLE, problem.infeasible_because
         return build_decision(problem, run, Answer(None))
@@ -194,9 +201,9 @@ class Problem(core.Problem):
         output: str = "auto",
         class_index: int | tuple[int, int] | None = None,
     ) -> None:
-        terms, columns = read_objective(objective, bounds, output, class_index)
-        choices = read_choices(terms.model, bounds, integer, categories, columns, partly=True)
-        super().__init__(terms, choices, Grid(terms.terms), (fixed,))
+        goal, columns = read_objective(*convert(objective, output, class_index), bounds)
+        choices = read_choices(goal.model, bounds, integer, categories, columns, partly=True)
+        super().__init__(goal, choices, Grid(goal.terms), (fixed,))
 
     @takes_arguments_of(_ask, read_options)
     def minimize(self, **kwargs: Any) -> Decision:

@@ -25,10 +25,13 @@ class Method(NamedTuple):
         the run why it ended.
     max_evals : int
         Maximum number of evaluations, unless the user sets it.
+    keeps_constraints : bool
+        Whether its answers satisfy the constraints of the problem.
     """
 
     solve: Callable[[Problem, Run], Answer]
     max_evals: int
+    keeps_constraints: bool = False
 
 
 METHODS = {
