@@ -1,9 +1,14 @@
-"""Spaces beyond the real box: numbers on a line or a logarithmic scale, whole numbers, choices.
+"""Dimensions of a space: numbers, on a linear or logarithmic scale, whole numbers, choices.
 
-A point has three forms. What the user sees: a row of numbers, or a mapping from names to values.
-Its codes, one float64 per dimension: the number itself, or the position of a choice; equal points
-have equal codes. And its place in the unit cube, where the search works; a dimension with a single
-value has none.
+They are the same for decisions, searches and tuning. A point has three forms:
+
+values
+    What the user sees: a row of numbers, or a mapping from names to values.
+codes
+    One float64 per dimension: the number itself, or the position of a choice. Equal points have
+    equal codes, bit by bit.
+places
+    Its place in the unit cube, where the search works. A dimension with a single value has none.
 """
 
 from __future__ import annotations
@@ -24,13 +29,13 @@ from treeopt.problem.bounds import read_bounds
 from treeopt.types import Array, FloatArray, IntArray
 
 LARGEST_INTEGER = 2**53
-"""Whole numbers up to here have a code of their own."""
+"""Whole numbers up to this one are exact as floats."""
 
 FINEST_STEP = 1e-14
-"""Steps that are smaller, in parts of the numbers, are lost in their rounding."""
+"""Smaller steps, in parts of the numbers, are lost in their rounding."""
 
 ROUNDING = 1e-8
-"""A multiple of a step may be off by so much, in parts of the step."""
+"""Tolerance for multiples of a step, in parts of the step."""
 
 
 class Dimension(ABC):
@@ -41,7 +46,7 @@ class Dimension(ABC):
     @property
     @abstractmethod
     def n(self) -> int | None:
-        """How many values there are; None: a continuum."""
+        """Number of values; None: a continuum."""
 
     @property
     @abstractmethod
@@ -55,33 +60,33 @@ class Dimension(ABC):
 
     @abstractmethod
     def places(self, codes: Array) -> Array:
-        """Return places in [0, 1] that have these codes."""
+        """Return places in [0, 1] with these codes."""
 
     @abstractmethod
     def value(self, code: float) -> Any:
-        """Return the value that a code stands for."""
+        """Return the value of a code."""
 
     @abstractmethod
     def code(self, value: Any) -> float:
-        """Return the code of a value; a ValueError says what is wrong with it."""
+        """Return the code of a value; raise a ValueError if it has none."""
 
     @abstractmethod
     def nth(self, k: Any) -> Any:
-        """Return the code of the k-th of `n` values; of several, if ``k`` is an array."""
+        """Return the code of the k-th value; ``k`` may be an array."""
 
 
 @dataclass(frozen=True)
 class Real(Dimension):
-    """A number between two ends, which are included.
+    """A number between two bounds, which are included.
 
     Parameters
     ----------
     low, high : float
-        The ends.
+        The bounds.
     log : bool
-        Whether the search works with the logarithm; ``low`` must be above 0.
+        Whether the search works with the logarithm; then ``low`` must be above 0.
     step : float or None
-        Only ``low``, ``low + step`` and so on count.
+        If given, only ``low``, ``low + step`` and so on are values.
 
     Examples
     --------
@@ -115,7 +120,7 @@ class Real(Dimension):
 
     @property
     def n(self) -> int | None:
-        """How many values there are."""
+        """Number of values."""
         if self.low == self.high:
             return 1
         if self.step is None:
@@ -132,7 +137,7 @@ class Real(Dimension):
         return _line, (self.low, self.high)
 
     def places(self, codes: Array) -> Array:
-        """Return where numbers are; of those with a step, the middle of their share."""
+        """Return the places of numbers; with a step, the middles of their intervals."""
         if self.step is not None:
             return (np.round((codes - self.low) / self.step) + 0.5) / (self.n or 1)
         if self.log:
@@ -145,7 +150,7 @@ class Real(Dimension):
         return float(code)
 
     def code(self, value: Any) -> float:
-        """Return the number; one with a step may be off by a rounding error."""
+        """Return the number; with a step, rounding errors are allowed."""
         number = _real(value)
         slack = ROUNDING * (self.step or 0.0)
         if not self.low - slack <= number <= self.high + slack:
@@ -165,16 +170,16 @@ class Real(Dimension):
 
 @dataclass(frozen=True)
 class Integer(Dimension):
-    """A whole number between two ends, which are included.
+    """A whole number between two bounds, which are included.
 
     Parameters
     ----------
     low, high : int
-        The ends.
+        The bounds.
     log : bool
-        Whether the search works with the logarithm; ``low`` must be at least 1.
+        Whether the search works with the logarithm; then ``low`` must be at least 1.
     step : int
-        Only ``low``, ``low + step`` and so on count.
+        Only ``low``, ``low + step`` and so on are values.
 
     Examples
     --------
@@ -205,19 +210,19 @@ class Integer(Dimension):
 
     @property
     def n(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return (self.high - self.low) // self.step + 1
 
     @property
     def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
-        """A grid, or a logarithmic scale that is rounded."""
+        """A grid, or a rounded logarithmic scale."""
         if self.log:
             ends = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return _rounded_curve, (self.low, self.high, *ends)
         return _grid, (self.low, self.high, self.step, self.n)
 
     def places(self, codes: Array) -> Array:
-        """Return a place for each whole number, on its share of the line."""
+        """Return a place for each whole number, inside its interval."""
         if self.log:
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return (np.log(codes) - low) / (high - low)
@@ -245,7 +250,7 @@ class Integer(Dimension):
 
 @dataclass(frozen=True, eq=False)
 class Choice(Dimension):
-    """One of several values, of any type; their order says nothing.
+    """One of several values of any type; their order has no meaning.
 
     Parameters
     ----------
@@ -270,7 +275,7 @@ class Choice(Dimension):
         options = self.options.tolist() if hasattr(self.options, "tolist") else self.options
         object.__setattr__(self, "options", tuple(options))
         if not self.options:
-            raise InputError("there is nothing to choose from. List at least one value.")
+            raise InputError("options is empty. Pass at least one value.")
         for k, option in enumerate(self.options):
             if self._find(option, k) is not None:
                 raise InputError(f"{option!r} is listed twice. Drop one of them.")
@@ -279,7 +284,7 @@ class Choice(Dimension):
 
     @property
     def n(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return len(self.options)
 
     @property
@@ -288,7 +293,7 @@ class Choice(Dimension):
         return _grid, (0, self.n - 1, 1, self.n)
 
     def places(self, codes: Array) -> Array:
-        """Return the middle of each choice's share."""
+        """Return the middle of each choice's interval."""
         return (codes + 0.5) / self.n
 
     def value(self, code: float) -> Any:
@@ -296,7 +301,7 @@ class Choice(Dimension):
         return self.options[int(code)]
 
     def code(self, value: Any) -> float:
-        """Return the position of a choice; if need be of one that is equal, as 1 and 1.0 are."""
+        """Return the position of a choice of the same type, or else of an equal one."""
         found = self._find(value, self.n)
         if found is None:
             equal = (k for k, option in enumerate(self.options) if _equal(option, value))
@@ -395,7 +400,7 @@ class Dimensions:
         return codes + 0.0  # no negative zeros: equal points have equal bits
 
     def places(self, codes: Array) -> Array:
-        """Return points of the unit cube that have these codes."""
+        """Return points of the unit cube with these codes."""
         U = np.empty((len(codes), self.free.size))
         for column, k in enumerate(self.free):
             U[:, column] = self.all[k].places(codes[:, k])
@@ -429,7 +434,7 @@ class Dimensions:
         return codes
 
     def nth(self, k: Array) -> Array:
-        """Return the codes of some of all `size` points, given their numbers, one row each."""
+        """Return the codes of the k-th of all `size` points, one row for each entry of ``k``."""
         codes = np.empty((len(k), len(self.all)))
         for i, dimension in enumerate(self.all):
             k, place = np.divmod(k, dimension.n or 1)
@@ -437,7 +442,7 @@ class Dimensions:
         return codes + 0.0
 
     def label(self, k: int) -> str:
-        """Return what messages call a dimension."""
+        """Return the name of a dimension for messages."""
         return f"coordinate {k}" if self.names is None else repr(self.names[k])
 
     def _row(self, point: Mapping[str, Any], k: int) -> list[Any]:
@@ -483,7 +488,7 @@ def read_dimensions(space: Any, name: str = "space") -> Dimensions:
 
 
 def read_dimension(spec: Any, name: str) -> Dimension:
-    """Return one dimension from what `read_dimensions` lists; ``name`` is for messages."""
+    """Return one dimension, as `read_dimensions` describes it; ``name`` is for messages."""
     remedy = 'Pass (low, high), (low, high, "log"), a range or a list of choices.'
     try:
         if isinstance(spec, Dimension):
@@ -511,7 +516,7 @@ def read_dimension(spec: Any, name: str) -> Dimension:
 
 
 def as_text(dimensions: Dimensions) -> list[dict[str, Any]]:
-    """Return the dimensions as what JSON can hold; of a choice that it cannot, its ``repr``."""
+    """Return the dimensions for JSON; options that JSON does not have, by their ``repr``."""
     described = []
     for k, dimension in enumerate(dimensions.all):
         text: dict[str, Any] = {"kind": dimension.kind}
@@ -528,7 +533,7 @@ def as_text(dimensions: Dimensions) -> list[dict[str, Any]]:
 
 
 def from_text(described: Sequence[Mapping[str, Any]]) -> Dimensions:
-    """Return the dimensions that `as_text` has described."""
+    """Return the dimensions from the result of `as_text`."""
     kinds = {"real": Real, "integer": Integer}
     found: list[Dimension] = []
     names = [text.get("name") for text in described]
@@ -548,12 +553,12 @@ def from_text(described: Sequence[Mapping[str, Any]]) -> Dimensions:
 
 
 def _line(u: Array, low: Any, high: Any) -> Array:
-    """Return the numbers at places between two ends."""
+    """Return the numbers at places between two bounds."""
     return _within(low + u * (high - low), low, high)
 
 
 def _curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array:
-    """Return the numbers at places between the logarithms of the ends."""
+    """Return the numbers at places between the logarithms of the bounds."""
     return _within(np.exp(begin + u * (end - begin)), low, high)
 
 
@@ -563,7 +568,7 @@ def _rounded_curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array
 
 
 def _grid(u: Array, low: Any, high: Any, step: Any, n: Any) -> Array:
-    """Return the multiples of the step, of which each has one of n equal parts of [0, 1]."""
+    """Return multiples of the step; each has one of n equal intervals of [0, 1]."""
     return _within(low + step * np.minimum(np.floor(u * n), n - 1), low, high)
 
 
@@ -575,7 +580,7 @@ def _within(x: Array, low: Any, high: Any) -> Array:
 def _check_ends(dimension: Any) -> None:
     if dimension.low > dimension.high:
         raise InputError(
-            f"low is {dimension.low}, above high, which is {dimension.high}. Swap them."
+            f"low is {dimension.low} and high is {dimension.high}: low is larger. Swap them."
         )
     if dimension.log and not dimension.low > 0:
         raise InputError(f"low is {dimension.low}, which has no logarithm. Pass a number above 0.")
@@ -609,7 +614,7 @@ def _real(value: Any) -> float:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two choices are one; 1, 1.0 and True are different."""
+    """Tell whether two choices are the same; 1, 1.0 and True are different."""
     if a is b:
         return True
     if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
@@ -627,12 +632,12 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _described(value: Any) -> str:
-    """Return the ``repr`` of a value without the places in memory that it may name."""
+    """Return the ``repr`` of a value without memory addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether JSON gives a value back as it was."""
+    """Tell whether a value is unchanged by writing it to JSON and reading it."""
     return value is None or type(value) in (bool, int, float, str)
 
 

@@ -1,9 +1,21 @@
 """StepDIRECT: black-box optimization of stepwise functions.
 
 D. T. Phan, H. Liu and L. M. Nguyen, "StepDIRECT - A Derivative-Free Optimization Method for
-Stepwise Functions". One module per section of the paper: `initialization` (3.1), `selection` with
-`variability` (3.2), `division` of the `partition` (3.3), `local_search` (3.4); `algorithm` is
-Algorithm 1, and `refinement` what the default adds.
+Stepwise Functions". The subpackage `paper` is the published algorithm, one module per section.
+
+==============================  ================================================================
+`paper`                         Algorithm 1; it imports nothing of the other modules
+`walk`                          state and rules of what the default adds
+`refinement`, `diagonal`        what the default adds: a search around the best point, and a start
+                                for few evaluations
+`schedule`                      who is next: the paper's algorithm or the refinement
+`on_ensemble`                   the compiled loop on an ensemble
+`driver`                        the one place where Python drives the kernels
+`ask_tell`, `saved`             `StepDirect` and its files
+`evaluation`, `search`          calling functions, and a whole run
+`minimizer`                     `stepdirect`
+`settings`, `weights`           what users set
+==============================  ================================================================
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A search in a file: arrays of numbers and one text, no pickle.
+"""Files of searches: arrays of numbers and one text, no pickle.
 
-What a file says is checked before the kernels see it: they trust their indices.
+The content of a file is checked before the kernels see it: they do not check their indices.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COUNTERS: tuple[str, ...] = (
 
 
 def write(path: str | os.PathLike[str], about: Json, arrays: dict[str, Array]) -> None:
-    """Write a file; an old one is replaced when the new one is complete."""
+    """Write a file; an old one is replaced once the new one is complete."""
     text = json.dumps({"format": FORMAT, **about}, default=lambda number: number.item())
     everything: Json = {"about": np.array(text), **arrays}
     path = Path(path)
@@ -93,10 +93,10 @@ def read(path: str | os.PathLike[str]) -> tuple[Json, dict[str, Array]]:
 
 
 def damaged(path: str | os.PathLike[str], error: Exception) -> InputError:
-    """Return what to raise for a file that cannot be used."""
+    """Return the exception for a file that cannot be used."""
     return InputError(
         f"path is {str(path)!r}, which was not written by StepDirect.save, or is damaged "
-        f"({type(error).__name__}: {error}). Pass another file, or begin anew."
+        f"({type(error).__name__}: {error}). Pass another file, or start a new search."
     )
 
 

@@ -1,4 +1,4 @@
-"""The settings of StepDIRECT: every constant of the paper, and what the default adds."""
+"""The settings of StepDIRECT: all constants of the paper, and those of the default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treeopt.stepdirect.walk import SearchRules
 from treeopt.types import FloatArray
 
 DIAGONAL = 6
-"""Points beside the centre with which a search begins that has few evaluations."""
+"""Number of points beside the centre in the diagonal start."""
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "epsilon_scale": ("median", "least"),
@@ -31,61 +31,61 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 class StepDirectSettings:
     r"""How StepDIRECT searches.
 
-    `StepDirectSettings()` is treeopt's own choice: the paper's frame, in which most evaluations go
-    to a search around the best point. `paper` is the algorithm as published, `direct` the one that
-    it grew from.
+    `StepDirectSettings()` is the default of treeopt: the paper's algorithm, with most evaluations
+    spent on a search around the best point. `paper` is the algorithm as published, `direct` the
+    original DIRECT.
 
     Parameters
     ----------
     epsilon : float
         ε of Definition 2. The paper gives no value; 1e-4 is DIRECT's.
     epsilon_scale : {"median", "least"}
-        What ε is multiplied with: \|f_min - f_median\| as in the paper, or \|f_min\| as in DIRECT.
+        The factor of ε: \|f_min - f_median\| as in the paper, or \|f_min\| as in DIRECT.
     neighbourhood : float or None
         λ: rectangles whose centres are within λ d_j are neighbours of rectangle j, from which its
-        local variability σ_j is estimated. None: σ = 1, rectangles count by their size alone.
+        local variability σ_j is estimated. If None, σ = 1: rectangles count by their size alone.
     sigma_min : float
-        ε_σ, the least σ.
+        ε_σ, the minimum of σ.
     ties : {"all", "one"}
-        Whether all rectangles of equal size and value are selected or the oldest of them.
+        Whether all rectangles of equal size and value are selected, or only the oldest.
     sides : {"one", "longest"}
-        Whether the side with the largest w_i l_i is divided, or, as in DIRECT, all longest ones.
+        Whether the side with the maximum w_i l_i is divided, or, as in DIRECT, all longest sides.
     scarce : float
-        With fewer than ``scarce * (2 p + 1)`` evaluations to make there is no partition: the search
-        begins with seven points whose coordinates are all equal and refines the best. Never if 0,
-        or if ``refine`` is.
+        With fewer than ``scarce * (2 p + 1)`` evaluations there is no partition: the search starts
+        with seven points on the diagonal and refines the best. If 0, or if ``refine`` is 0, never.
     weight_floor : float
-        Share of the weights that is spread evenly, so that every coordinate keeps a positive one.
-        Without, coordinates of weight 0 are never divided.
+        Share of the weights that is spread evenly, so that every coordinate has a positive weight.
+        Coordinates of weight 0 are never divided.
     local_search : {"coordinates", "sphere", None}
         Directions of Algorithm 2: axes drawn with the weights as probabilities, or points of the
         unit sphere; None: no local search (StepDIRECT-0).
     search_region : {"rectangle", "box"}
         Whether a local search stays in its rectangle or may go anywhere.
     delta, delta_min, delta_max : float
-        δ, δ_min, δ_max: first, least and largest step of a local search, in half sides.
+        δ, δ_min, δ_max: first, minimum and maximum step of a local search, in half sides.
     tau : float
         τ: factor by which the step grows after a failure and shrinks after a success.
     grow_on_tie : bool
-        Whether the step grows if the best new value is just as good.
+        Whether the step also grows if the best new value is equal.
     n_directions : int
-        \|D\|, the number of directions in a round; at most two for each axis of positive weight.
+        \|D\|, the number of directions per round; at most two for each axis of positive weight.
     t_max_per_axis : float
         t_max / p: a local search ends after t_max evaluations, counted as in the paper.
     refine : float
-        Share of the evaluations that go to the refinement of the best point, which the paper does
-        not have; 0: none.
+        Share of the evaluations for the refinement of the best point, which is not in the paper.
+        If 0, there is none.
     shift : float
-        Share of the refinement's moves that are steps in several coordinates; the others take one
+        Share of the refinement's moves that are steps in several coordinates; the others move one
         coordinate anywhere.
     decades : float
-        The steps' lengths go from 1 down to ``10**-decades``, in parts of the box.
+        Lengths of steps are between 1 and ``10**-decades``, in parts of the box.
     patience : int
-        After ``patience * p`` moves without improvement, some coordinates are drawn anew.
+        After ``patience * p`` moves without improvement, some coordinates are drawn again.
     excursion : int
         From there the walk returns after ``excursion * p`` moves without improvement.
     batch : int or None
-        Points of the refinement that are proposed at a time; None: one, or one per worker.
+        Number of points of the refinement that are proposed at a time. If None, one, or one per
+        worker.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Hyper-parameter tuning: a search estimator for scikit-learn, a sampler for Optuna.
 
-A space is a mapping from parameters to what they may be: ``(low, high)``, whole numbers if both
-ends are; ``(low, high, "log")``; a ``range``; a list of choices; or `Real`, `Integer`, `Choice`.
+A space is a mapping from parameters to their values: ``(low, high)``, whole numbers if both ends
+are; ``(low, high, "log")``; a ``range``; a list of choices; or `Real`, `Integer`, `Choice`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A search's results in a file: one line of JSON each, so that what is written stays readable.
+"""Checkpoints of a tuning search: a file with one line of JSON per result.
 
-The first line says what the search is about. A last line that was cut off is none.
+The first line describes the search. A last line that was cut off is ignored.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ import numpy as np
 from treeopt.errors import InputError
 
 Outcome = list[dict[str, Any]] | None
-"""What scikit-learn says of each split of a candidate; None: all its fits failed."""
+"""The results of scikit-learn for each split of a candidate; None: all its fits failed."""
 
 FORMAT = "treeopt search 1"
 
 LONG = 500
-"""Longer descriptions are cut to this many characters, and told apart by a digest."""
+"""Maximum length of a description; longer ones are cut, and distinguished by a digest."""
 
 
 class Checkpoint:
-    """The file of a search, or none.
+    """The file of a tuning search.
 
     Parameters
     ----------
     path : path or None
-        The file; None: nothing is written.
+        The file. If None, nothing is written.
     about : dict
-        What the search is about; a file that is about something else is refused.
+        Description of the search; a file with another one is refused.
     begun : dict
-        How it begins, if the file does not tell; else what the file tells is in `begun`.
+        Seed and number of evaluations of a new file. If the file exists, its own replace these.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Checkpoint:
         self.begun = begun
         self.data: str | None = None
         self.known: list[dict[str, Any]] = []
-        self.size = 0  # of what this search has read and written
+        self.size = 0  # bytes that this search has read and written
         if self.path is not None and self.path.exists():
             self._read()
 
@@ -91,7 +91,7 @@ class Checkpoint:
             self._replace(whole)
 
     def check_data(self, X: Any, y: Any, splits: list[Any], fit_params: dict[str, Any]) -> None:
-        """Begin the file, or refuse it if the data or the splits are others than its own."""
+        """Start the file, or refuse it if the data or the splits differ from its own."""
         if self.path is None:
             return
         data = _digest((X, y, splits, {name: _digest(v) for name, v in fit_params.items()}))
@@ -106,7 +106,7 @@ class Checkpoint:
             )
 
     def recall(self, candidates: list[dict[str, Any]], first: int) -> list[Outcome]:
-        """Return what is known of candidates, of which the first one has this number."""
+        """Return the known results of candidates number ``first`` and following."""
         outcomes: list[Outcome] = []
         for k, candidate in enumerate(candidates[: max(len(self.known) - first, 0)], first):
             if self.known[k]["params"] != describe(candidate):
@@ -120,7 +120,7 @@ class Checkpoint:
         return outcomes
 
     def add(self, candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
-        """Write what has become of candidates."""
+        """Write the results of candidates."""
         if self.path is None:
             return
         with self.path.open("ab") as file:
@@ -135,7 +135,7 @@ class Checkpoint:
             self.size = file.tell()
 
     def _replace(self, content: bytes) -> None:
-        """Write the whole file, at once or not at all."""
+        """Write the whole file, completely or not at all."""
         assert self.path is not None
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
@@ -149,9 +149,9 @@ class Checkpoint:
 
 
 def describe(thing: Any) -> str:
-    """Return the ``repr`` of something without the places in memory that it may name.
+    """Return the ``repr`` of something without memory addresses.
 
-    Functions are told apart by their code.
+    Functions are distinguished by their code.
     """
     if isinstance(thing, set | frozenset):  # their order is another in another process
         thing = sorted(thing, key=repr)
@@ -170,9 +170,9 @@ def describe(thing: Any) -> str:
 
 
 def describe_estimator(estimator: Any) -> dict[str, str]:
-    """Return descriptions of an estimator's class and parameters, those of parts first.
+    """Return descriptions of an estimator's class and parameters, nested parameters first.
 
-    Of those that change no result, how many jobs and how much is printed, nothing is said.
+    Parameters that do not change results, ``n_jobs`` and ``verbose``, are left out.
     """
     from sklearn.base import clone
 
@@ -185,7 +185,7 @@ def describe_estimator(estimator: Any) -> dict[str, str]:
 
 
 def _digest(thing: Any) -> str:
-    """Return a hash of data; of what cannot be pickled, its description."""
+    """Return a hash of data, or a description if they cannot be pickled."""
     from joblib import hash as hash_of
 
     try:
@@ -210,7 +210,7 @@ def _read_path(path: Any) -> Path:
 
 
 def _read_line(line: bytes) -> dict[str, Any]:
-    """Return what a line holds; nothing if it is damaged."""
+    """Return the content of a line; an empty dict if it is damaged."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -223,6 +223,6 @@ def _as_line(content: dict[str, Any]) -> bytes:
 
 
 def _make_durable(file: Any) -> None:
-    """Have what was written survive the end of the process, and of the machine."""
+    """Make sure that the content is on the disk."""
     file.flush()
     os.fsync(file.fileno())

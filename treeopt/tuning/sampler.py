@@ -34,21 +34,21 @@ class StepDirectSampler(BaseSampler):
     """Let StepDIRECT propose the trials of an Optuna study.
 
     It works for studies with one objective. Parameters that all trials have in common are searched
-    together; what is suggested only in some trials is drawn by ``independent_sampler``.
+    together; parameters of only some trials are drawn by ``independent_sampler``.
 
-    The trials in the storage are all that it needs to know: a sampler that is made anew goes on
-    from them, and several workers on one storage learn from each other's trials and leave alone
-    what others are at. With the same seed, and one trial at a time, a study that goes on proposes
-    what it would have without the break.
+    All information is read from the trials in the storage. A new sampler continues from them, and
+    several workers on one storage learn from each other's trials and avoid each other's points.
+    With the same seed, and one trial at a time, a study that is continued proposes the same as one
+    without a break.
 
     Parameters
     ----------
     seed : int
-        Seed. Give each of several workers another one, or none.
+        Seed. If there are several workers, pass a different one to each, or None.
     n_trials : int
-        How many trials there will be, roughly; it does not end by this. With ten parameters or more
-        for 100 trials the search begins otherwise and has no partition, see
-        ``StepDirectSettings.scarce``: for a long study tell the number.
+        Approximate number of trials; it does not end the study. With ten parameters or more for
+        100 trials the search starts in another way and has no partition, see
+        ``StepDirectSettings.scarce``. For a long study pass its number of trials.
     settings : StepDirectSettings
         How to search.
     independent_sampler : optuna.samplers.BaseSampler
@@ -56,15 +56,15 @@ class StepDirectSampler(BaseSampler):
 
     Notes
     -----
-    Trials that failed or were pruned count as bad as the worst one: intermediate values may be
-    better than any final one. The first trial is the centre of the space. Only when all points of a
-    discrete space are known are some proposed again; of several values of a point the first counts.
+    Trials that failed or were pruned count as the worst one: intermediate values may be better
+    than any final one. The first trial is the centre of the space. Points are proposed again only
+    if all points of a discrete space are known; of several values of a point the first counts.
 
     Parameters whose ranges change from trial to trial, and whole numbers beyond 2**53, are drawn
     like those outside the common space.
 
-    Workers that choose at the same moment may, now and then, choose the same. After a break, an
-    ``independent_sampler`` with a seed begins its sequence anew.
+    Workers that choose at the same moment may sometimes choose the same point. After a break, an
+    ``independent_sampler`` with a seed starts its sequence again.
 
     Examples
     --------
@@ -104,14 +104,14 @@ class StepDirectSampler(BaseSampler):
         self._begin({})
 
     def _begin(self, space: Mapping[str, BaseDistribution]) -> None:
-        """Begin anew, with a space."""
+        """Start again, with a space."""
         self._space = dict(space)
         self._search: StepDirect | None = None
-        self._held: dict[int, dict[str, float]] = {}  # what is pending, by the trials' numbers
+        self._held: dict[int, dict[str, float]] = {}  # pending points by number of the trial
         self._seen: set[int] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        # In another process the storage is another object: what is known is read from it again.
+        # In another process the storage is another object: the trials are read from it again.
         return {k: v for k, v in vars(self).items() if k not in ("_lock", "_study")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class StepDirectSampler(BaseSampler):
         self._study = None
 
     def reseed_rng(self) -> None:
-        """Begin another sequence of random numbers, as workers on copies of a sampler need it."""
+        """Start another sequence of random numbers, for workers on copies of a sampler."""
         with self._lock:
             self._seed = read_seed(None)
             if self._independent is not None:
@@ -148,7 +148,7 @@ class StepDirectSampler(BaseSampler):
             self._turn_to(study)
             search = self._search_in(search_space)
             ahead = self._learn(study, search, trial.number)
-            # Workers that know the same would choose the same: those before take the first points.
+            # Workers with the same trials choose the same: earlier ones take the first points.
             points = search.ask(1 + ahead)
             search.release(points[:-1])
             if points:
@@ -191,7 +191,7 @@ class StepDirectSampler(BaseSampler):
     def _draw(
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> Any:
-        """Draw a value; by default the trial's number and the name decide, not what came before."""
+        """Draw a value; by default it depends only on the trial's number and the name."""
         sampler = self._independent
         if sampler is None:
             seed = np.random.SeedSequence([self._seed, trial.number, *name.encode()])
@@ -199,7 +199,7 @@ class StepDirectSampler(BaseSampler):
         return sampler.sample_independent(study, trial, name, distribution)
 
     def _turn_to(self, study: Study) -> None:
-        """Forget what is known if the study is another."""
+        """Forget all trials if the study is another one."""
         storage, number = study._storage, study._study_id
         if self._study is None or self._study[0] is not storage or self._study[1] != number:
             self._study = storage, number
@@ -207,7 +207,7 @@ class StepDirectSampler(BaseSampler):
             self._begin({})
 
     def _search_in(self, space: Mapping[str, BaseDistribution]) -> StepDirect:
-        """Return the search in a space; a new one if the space is another."""
+        """Return the search in a space; a new one if the space has changed."""
         if self._search is None or self._space != space:
             self._begin(space)
             self._search = StepDirect(
@@ -219,17 +219,17 @@ class StepDirectSampler(BaseSampler):
         return self._search
 
     def _learn(self, study: Study, search: StepDirect, current: int) -> int:
-        """Tell the search what has become of the trials, and which are under way.
+        """Tell the search the results of the trials, and which trials are running.
 
-        Before it is told of a trial that it was not asked for, it is asked: so a new search gets to
-        where the one was that proposed the trials. If the pruner has divided the study, as
-        Hyperband does, all of its trials count.
+        For each trial that it has not proposed itself, it is asked before it is told: a new search
+        gets to the state of the one that proposed the trials. If the pruner has divided the study,
+        as Hyperband does, all of its trials count.
 
         Returns
         -------
         int
-            How many trials have begun just before the current one and have no point yet. One that
-            stays so, because its worker has died, does not count for long.
+            Number of trials that have started just before the current one and have no point yet. A
+            trial whose worker has died counts only for a short time.
         """
         sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
         running, without = 0, []
@@ -276,9 +276,9 @@ class StepDirectSampler(BaseSampler):
 
 
 def _dimension(distribution: BaseDistribution) -> Dimension | None:
-    """Return a dimension for Optuna's internal numbers: those of categories are positions.
+    """Return a dimension for Optuna's internal numbers: categories are positions.
 
-    There is none for numbers so large that their steps or ends are lost.
+    None if numbers are so large that their steps or bounds are not exact.
     """
     try:
         if isinstance(distribution, FloatDistribution):

@@ -27,35 +27,35 @@ from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe, describe_es
 class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
     """Search over hyper-parameters with cross-validation, by StepDIRECT.
 
-    It is used like ``GridSearchCV`` and ``RandomizedSearchCV``, on whose base class it stands, and
-    has their methods and attributes. The score is maximised.
+    It is used like ``GridSearchCV`` and ``RandomizedSearchCV``, has the same base class, and has
+    their methods and attributes. The score is maximised.
 
     Parameters
     ----------
     estimator : estimator
-        What to tune; parameters of parts go by ``part__name``.
+        The estimator to tune; nested parameters are named ``part__name``.
     space : mapping
-        From names of parameters to what they may be: ``(low, high)``, whole numbers if both ends
+        From names of parameters to their values: ``(low, high)``, whole numbers if both ends
         are; ``(low, high, "log")``; a ``range``; a list of choices; or `treeopt.tuning` ``Real``,
         ``Integer`` or ``Choice``.
     n_evals : int
-        How many candidates to evaluate. There are fewer if a discrete space has no more: none is
-        evaluated twice.
+        Number of candidates to evaluate. No candidate is evaluated twice; a small discrete space
+        may have fewer.
     batch_size : int
-        Candidates that are proposed, and may be evaluated, at a time: with ``n_jobs``, as many
-        times the number of splits run side by side. What is found depends on it, but not on
-        ``n_jobs``. Fewer is better for the search, more for many processors.
+        Number of candidates that are proposed at a time. With ``n_jobs``, up to this many times the
+        number of splits run in parallel. The result depends on it, but not on ``n_jobs``. Small
+        numbers are better for the search, large ones for many processors.
     settings : StepDirectSettings
         How to search; ``settings.batch`` is ``batch_size`` if it is None.
     weights : mapping from names to float, or sequence
         Relative importance of the parameters.
     objective : str
-        With several metrics, which of them to search by; by default ``refit``.
+        With several metrics, the one to search by; by default ``refit``.
     checkpoint : path
-        A file to which every batch of results is added. If it exists, the search goes on from
-        there, as if it had not been interrupted; only the batch that was under way is evaluated
-        again. With a larger ``n_evals`` it goes on beyond. The file holds text only. One of other
-        data, splits, space, settings or estimator is refused.
+        A file to which every batch of results is added. If it exists, the search continues from
+        there, as if it had not been interrupted; only an unfinished batch is evaluated again. With
+        a larger ``n_evals`` it continues further. The file has text only. A file of other data,
+        splits, space, settings or estimator is refused.
     scoring, cv, refit, n_jobs, verbose, pre_dispatch, error_score, return_train_score
         As for ``RandomizedSearchCV``. Splits are made once, also by a splitter without a seed.
     random_state : int, RandomState or None
@@ -70,7 +70,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
     Notes
     -----
     A candidate with a failed fit has the score ``error_score``; if that is NaN, it counts as the
-    worst. Where all fits fail an error is raised at the end.
+    worst. If all fits of all candidates fail, an error is raised at the end.
 
     Examples
     --------
@@ -163,7 +163,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # Jobs get a copy of the search, but need not know how far it is.
+        # Jobs get a copy of the search, but do not need its progress.
         under_way = ("_run", "_fit_params")
         return {k: v for k, v in super().__getstate__().items() if k not in under_way}
 
@@ -177,7 +177,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         try:
             while candidates := run.next_batch():
                 self._evaluate(candidates, evaluate_candidates, context)
-            if not run.n_seen:  # scikit-learn wants an evaluation, even if all are known
+            if not run.n_seen:  # scikit-learn needs an evaluation, even if all are known
                 self._evaluate([run.a_success()], evaluate_candidates, context)
             results = super()._format_results(run.candidates, run.n_splits, run.outs())
             run.results.update(results)
@@ -187,7 +187,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
             context.call_on_fit_task_end(estimator=self)
 
     def _evaluate(self, candidates: Any, evaluate_candidates: Any, context: Any) -> None:
-        """Evaluate a batch; where all its fits fail, the search goes on."""
+        """Evaluate a batch; if all its fits fail, the search continues."""
         options = {}
         if context is not None:
             n_fits = len(candidates) * self.n_splits_
@@ -205,17 +205,17 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
     def _format_results(
         self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
     ) -> dict[str, Any]:
-        """Note the results of a batch; they are put into form when the search is over."""
+        """Keep the results of a batch; they are formatted when the search is over."""
         self._run.note(out, n_splits)
         return self._run.results
 
-    def _begin(self) -> Run:
-        """Check what is asked for, and return the run."""
+    def _begin(self) -> Tuning:
+        """Check the parameters, and return the search."""
         n_evals = read_count(self.n_evals, "n_evals")
         batch = read_count(self.batch_size, "batch_size")
         if not isinstance(self.space, Mapping):
             raise InputError(
-                f"space is {self.space!r}. Pass one mapping from parameters to what they may be."
+                f"space is {self.space!r}. Pass one mapping from parameters to their values."
             )
         dimensions = read_dimensions(self.space)
         _check_names(self.estimator, self.space)
@@ -246,10 +246,10 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         )
         splits = Splits(self.cv, is_classifier(self.estimator), checkpoint, self._fit_params)
         error_score = np.nan if self.error_score == "raise" else self.error_score
-        return Run(search, n_evals, batch, splits, checkpoint, self._metric, error_score)
+        return Tuning(search, n_evals, batch, splits, checkpoint, self._metric, error_score)
 
     def _about(self, dimensions: Dimensions, settings: Any) -> dict[str, str]:
-        """Return what decides about results, but for data and splits, as text."""
+        """Return all that determines the results, except for data and splits, as text."""
         if self.checkpoint is None:
             return {}
         objective = self.refit if self.objective is None else self.objective
@@ -287,8 +287,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         return name
 
 
-class Run:
-    """A search under way: what was proposed, and what has become of it."""
+class Tuning:
+    """A tuning search in progress: its candidates and their results."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class Run:
         self.failure: ValueError | None = None
 
     def next_batch(self) -> list[dict[str, Any]]:
-        """Return the candidates to evaluate next; none: the search is over."""
+        """Return the candidates to evaluate next; an empty list if the search is over."""
         while True:
             begin, end = self.search.nfev, len(self.outcomes)
             values = [self.loss(outcome) for outcome in self.outcomes[begin:end]]
@@ -339,12 +339,12 @@ class Run:
         return []
 
     def note(self, out: list[dict[str, Any]], n_splits: int) -> None:
-        """Note what scikit-learn has added to its list, one entry for each candidate and split."""
+        """Take the new entries of scikit-learn's list, one for each candidate and split."""
         first, self.n_seen, self.n_splits = self.n_seen, len(out), n_splits
         self._note([out[k : k + n_splits] for k in range(first, len(out), n_splits)])
 
     def note_failure(self, error: ValueError) -> None:
-        """Note that all fits of the current batch have failed."""
+        """Take the failure of all fits of the current batch."""
         self.failure = error
         missing = len(self.candidates) - len(self.outcomes)
         if not missing:
@@ -364,7 +364,7 @@ class Run:
         self.outcomes += outcomes
 
     def loss(self, outcome: Outcome) -> float:
-        """Return what the search minimises; NaN: failed."""
+        """Return the value that the search minimises; NaN: failed."""
         if not outcome:
             return -float(self.error_score)
         metric = self.metric(outcome[0]["test_scores"])
@@ -383,7 +383,7 @@ class Run:
 
 
 class Splits:
-    """A splitter that gives the same splits each time, those of its first call."""
+    """A splitter that returns the splits of its first call every time."""
 
     def __init__(
         self, cv: Any, classifier: bool, checkpoint: Checkpoint, fit_params: dict[str, Any]
@@ -393,7 +393,7 @@ class Splits:
         self.splits: list[Any] | None = None
 
     def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        """Return the splits; the first time they are compared with those of the checkpoint."""
+        """Return the splits; the first call compares them with those of the checkpoint."""
         if self.splits is None:
             splitter = check_cv(self.cv, y, classifier=self.classifier)
             self.splits = list(splitter.split(X, y, **params))
@@ -422,7 +422,7 @@ def _subtask(
 def _check_names(estimator: Any, space: Mapping[str, Any]) -> None:
     """Refuse parameters that the estimator does not have, before anything is fitted.
 
-    Those of a part that is itself chosen are known only when it is.
+    Parameters of a part that is itself searched cannot be checked.
     """
     names = estimator.get_params(deep=True)
     for name in space:
