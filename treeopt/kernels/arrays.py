@@ -20,13 +20,17 @@ Plain: TypeAlias = tuple[Array, ...]
 """The arrays of a NamedTuple of this module, in its order, as a plain tuple."""
 
 
+Whole: TypeAlias = int | np.int64
+"""A whole number; numba knows one kind of them."""
+
+
 def plain(arrays: tuple[Array, ...]) -> Plain:
     """Return the arrays of a NamedTuple as a plain tuple."""
     return tuple(arrays)
 
 
 class Numbers(NamedTuple):
-    """The numbers that describe a whole model; in arrays they are float64, in this order."""
+    """The numbers that describe a whole model; in arrays they are in this order."""
 
     base: float
     """The sum starts here."""
@@ -34,12 +38,12 @@ class Numbers(NamedTuple):
     """The sum is divided by this."""
     missing: float
     """One more value that means missing (NaN: none)."""
-    float32: bool
-    """Whether inputs are cast to float32 first."""
-    rejects_nan: bool
-    """Whether the library refuses NaN."""
-    rejects_inf: bool
-    """Whether the library refuses infinities (after the cast)."""
+    float32: float
+    """1 if inputs are cast to float32 first, else 0."""
+    rejects_nan: float
+    """1 if the library refuses NaN, else 0."""
+    rejects_inf: float
+    """1 if the library refuses infinities (after the cast), else 0."""
 
 
 class Feature(NamedTuple):

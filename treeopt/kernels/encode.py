@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeopt.kernels.arrays import Feature, Numbers
+from treeopt.kernels.arrays import Feature, Numbers, Whole
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.types import Array, FloatArray, Int32Array, IntArray
 
@@ -22,9 +22,7 @@ FIRST_ROW = Feature._fields.index("first_row")
 @inlined
 def numbers_of(vector: FloatArray) -> Numbers:
     """Name the numbers of a vector."""
-    return Numbers(
-        vector[0], vector[1], vector[2], vector[3] != 0.0, vector[4] != 0.0, vector[5] != 0.0
-    )
+    return Numbers(vector[0], vector[1], vector[2], vector[3], vector[4], vector[5])
 
 
 @inlined
@@ -45,26 +43,27 @@ def feature_of(j: int, features: IntArray, grid: FloatArray) -> Feature:
 @inlined
 def cast(x: float, numbers: Numbers) -> float:
     """Return ``x`` as the model sees it: in its precision, NaN where it counts as missing."""
-    y = np.float64(np.float32(x)) if numbers.float32 else np.float64(x)
+    y = np.float64(np.float32(x)) if numbers.float32 == 1.0 else np.float64(x)
     return np.nan if y == numbers.missing else y
 
 
 @inlined
 def refused(y: float, numbers: Numbers) -> bool:
     """Tell whether the model's library refuses this (cast) value."""
-    is_refused: bool = (numbers.rejects_nan & np.isnan(y)) | (numbers.rejects_inf & np.isinf(y))
+    rejects_nan, rejects_inf = numbers.rejects_nan == 1.0, numbers.rejects_inf == 1.0
+    is_refused: bool = (rejects_nan & np.isnan(y)) | (rejects_inf & np.isinf(y))
     return is_refused
 
 
 @inlined
-def locate(y: float, feature: Feature, cuts: FloatArray, buckets: Int32Array) -> int:
+def locate(y: float, feature: Feature, cuts: FloatArray, buckets: Int32Array) -> Whole:
     """Return the cell of a (cast) value of a feature."""
     at = (y - feature.origin) * feature.scale
     at = at if at > 0.0 else 0.0
     at = min(at, np.float64(feature.n_buckets - 1))
     bucket = np.uint64(feature.first_bucket + np.int64(at))
-    low: int = buckets[bucket]
-    high: int = buckets[bucket + np.uint64(1)]
+    low = np.int64(buckets[bucket])
+    high = np.int64(buckets[bucket + np.uint64(1)])
     while low < high:
         middle = (low + high) >> 1
         if y > cuts[np.uint64(feature.first_cut + middle)]:

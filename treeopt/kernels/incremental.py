@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeopt.kernels.arrays import Encoder, Nodes, Plain, Slots, State
+from treeopt.kernels.arrays import Encoder, Nodes, Plain, Slots, State, Whole
 from treeopt.kernels.encode import cast, feature_of, locate, numbers_of, refused
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.kernels.pack import key_of
@@ -96,7 +96,7 @@ def start(
 
 
 @inlined
-def move(cell: int, j: int, slots: Slots, nodes: Nodes, keys: UInt32Array, state: State) -> None:
+def move(cell: Whole, j: int, slots: Slots, nodes: Nodes, keys: UInt32Array, state: State) -> None:
     """Move feature ``j`` to another cell and bring the running sums up to date."""
     slot_start, slot_table, lut = slots
     low, high, safe, _, _, value, sums = state

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeopt.kernels.arrays import Slots, Splits
+from treeopt.kernels.arrays import Slots, Splits, Whole
 from treeopt.kernels.jit import inlined, kernel
 from treeopt.types import Array, Int32Array, IntArray, UInt64Array
 
 
 @inlined
-def key_of(cell: int, slot: int, slot_table: IntArray, lut: Int32Array) -> int:
+def key_of(cell: Whole, slot: int, slot_table: IntArray, lut: Int32Array) -> Whole:
     """Return the key that a slot gives to a cell of its feature."""
-    return cell if slot_table[slot] < 0 else lut[slot_table[slot] + cell]
+    return cell if slot_table[slot] < 0 else np.int64(lut[slot_table[slot] + cell])
 
 
 @inlined
-def goes_right(key: int, rank: int, bit: int) -> bool:
+def goes_right(key: Whole, rank: int, bit: int) -> bool | np.bool_:
     """Tell whether a split sends a key to the right: by its rank, or by its bit if it has one."""
     return (key >> bit) & 1 > 0 if bit > 0 else key > rank
 

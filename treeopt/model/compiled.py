@@ -72,9 +72,9 @@ class Compiled:
             base=trees.base,
             divisor=trees.divisor,
             missing=trees.missing_value,
-            float32=trees.input_dtype == np.float32,
-            rejects_nan=not trees.accepts_nan,
-            rejects_inf=not trees.accepts_inf,
+            float32=float(trees.input_dtype == np.float32),
+            rejects_nan=float(not trees.accepts_nan),
+            rejects_inf=float(not trees.accepts_inf),
         )
 
     @cached_property

@@ -189,7 +189,7 @@ class Predictor(Trees):
             unread = np.setdiff1d(np.arange(self.n_features), self.compiled.cells.columns)
             strict.append((encode.acceptable, unread, self.compiled.numbers))
         if self.finite_columns.size:
-            finite = np.array(self.compiled.scalars._replace(rejects_inf=True), np.float64)
+            finite = np.array(self.compiled.scalars._replace(rejects_inf=1.0), np.float64)
             strict.append((encode.acceptable, self.finite_columns, finite))
         return [rule for rule in strict if rule[1].size]
 
