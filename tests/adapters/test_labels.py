@@ -106,7 +106,7 @@ def test_labels_whose_column_is_not_sure():
     e, model = lightgbm(frame, PLAIN + 3 * a.codes + frame.B % 2, categorical_feature=["B"])
     assert_same_bits(e.predict(frame), model.predict(frame), PLAIN)
     assert all(known.labels is None for known in e.categories.values())
-    with pytest.raises(InputError, match=says("x['A']", "not sure", "frame of one row")):
+    with pytest.raises(InputError, match=says("x['A']", "unknown which", "frame of one row")):
         e.walker(frame.iloc[0].to_dict())
     with pytest.raises(InputError, match=says("'b'", "labels of 'B' are not known")):
         e.walker(e._matrix(frame)[0]).move("B", "b")
@@ -140,7 +140,7 @@ def test_labels_that_stay_unsure_are_asked_for_as_a_frame():
     with pytest.raises(InputError, match=says("feature 'B'", "not sure", "frame")):
         treeopt.maximize(model, {"A": (0, 1), "x": (-1, 1)})
     best = treeopt.maximize(model, {"A": (0, 1), "B": (0, 1), "x": (-1, 1)})
-    with pytest.raises(InputError, match=says("LGBM", "not sure", "Pass bounds as a frame")):
+    with pytest.raises(InputError, match=says("unknown which", "LGBM", "Pass bounds as a frame")):
         _ = best.frame
     best = treeopt.maximize(model, frame, fixed={"B": "Oslo"})
     assert best.x["B"] == "Oslo" and model.predict(best.frame)[0] == best.fun

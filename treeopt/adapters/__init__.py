@@ -58,9 +58,9 @@ def from_model(
         ``"proba"`` the probability of a class, ``"predict"`` what ``model.predict`` returns.
         ``"auto"`` is the probability for classifiers, else what ``model.predict`` returns.
     class_index : int or pair of int, optional
-        Which class of a classifier, or which output of a model with several. By default the last
-        class, where there are probabilities; outputs, and margins of several classes, need it. A
-        pair ``(a, b)``, with ``output="raw"`` and a boosted model of three or more classes, is the
+        Class of a classifier, or output of a model with several. By default the last class, if the
+        prediction is a probability; required for margins of several classes and for outputs. A pair
+        ``(a, b)``, with ``output="raw"`` and a boosted model of three or more classes, means the
         margin of class ``a`` minus that of class ``b``.
 
     Returns

@@ -16,7 +16,7 @@ from treeopt.model.validation import MAX_FEATURES
 from treeopt.types import Array
 
 MAX_MEMBERS = 2**26
-"""More members than this, in all sets of categories together, are taken for damage."""
+"""Maximum number of members of all sets of categories; models with more are considered damaged."""
 
 
 class Tree(NamedTuple):
@@ -184,7 +184,7 @@ def normalised(importances: Any) -> Array:
 
 
 def check_children(left: Array, right: Array) -> None:
-    """Refuse a tree whose children are out of range: nothing may follow them."""
+    """Refuse a tree whose children are out of range."""
     inner = left >= 0
     last = left.size - 1
     if not left.size or (left[inner] > last).any() or (right[inner] > last).any():
@@ -207,7 +207,7 @@ def known_class(model: Any, library: str, known: Iterable[str]) -> type | None:
 
 
 def need_own_predict(model: Any, base: type) -> None:
-    """Refuse a subclass that predicts in a way of its own."""
+    """Refuse a subclass that overrides a method of prediction."""
     for method in ("predict", "predict_proba", "decision_function"):
         own = getattr_static(type(model), method, None)
         if own is not getattr_static(base, method, None):

@@ -20,18 +20,18 @@ ROWS_AT_ONCE = 100_000
 
 @dataclass(frozen=True)
 class Conversion:
-    """What `check_conversion` found.
+    """Result of `check_conversion`.
 
-    A forest that sums on several threads is compared with its sum on one.
+    A forest that uses several threads is compared with its prediction on one thread.
 
     Attributes
     ----------
     compared : int
         Number of predictions compared.
     different : int
-        How many of them are not equal to the last bit.
+        Number of predictions that are not bit-equal.
     worst : float
-        The largest absolute difference.
+        Maximum absolute difference.
     """
 
     compared: int
@@ -51,11 +51,11 @@ class Conversion:
 def check_conversion(
     model: Any, X: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
 ) -> Conversion:
-    """Compare treeopt's predictions with the model's own where mistakes would show.
+    """Compare treeopt's predictions with the model's own on rows that reveal errors.
 
-    Compared are the rows of ``X``; for every threshold of the model, rows of ``X`` moved exactly
-    onto it and onto its neighbours in float64 and in float32; the same for the ends of what counts
-    as each category; and rows with a missing value, where the model accepts them.
+    These are the rows of ``X``; for every threshold of the model, rows of ``X`` moved exactly onto
+    it and onto its neighbours in float64 and in float32; the same for the bounds of each category;
+    and rows with a missing value, if the model accepts them.
 
     Parameters
     ----------

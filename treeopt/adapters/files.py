@@ -1,4 +1,4 @@
-"""Model files: to an `Ensemble`, without believing anything that they say."""
+"""Reading model files, which are not trusted, into an `Ensemble`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from treeopt.adapters import check_output, from_model
 from treeopt.arithmetic import quiet
@@ -14,13 +14,15 @@ from treeopt.errors import InputError, ModelFormatError, TreeoptError
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 
+ClassIndex: TypeAlias = int | tuple[int, int] | None
+
 WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
 
 COMPRESSED = (
     *(b"\x1f\x8b", b"BZ", b"\xfd7zXZ", b"]\x00", b"\x04\x22\x4d\x18"),
     *(b"x\x01", b"x\x5e", b"x\x9c", b"x\xda"),
 )
-"""How the compressed pickles of joblib begin."""
+"""First bytes of compressed pickles of joblib."""
 
 
 @quiet
@@ -28,14 +30,15 @@ def load_model(
     path: str | os.PathLike[str],
     *,
     output: str = "auto",
-    class_index: int | tuple[int, int] | None = None,
+    class_index: ClassIndex = None,
     trusted: bool = False,
 ) -> Ensemble | Difference:
-    """Read a saved model into an `Ensemble`; neither XGBoost nor LightGBM need be installed.
+    """Read a saved model into an `Ensemble`.
 
-    What kind of file it is, its first bytes say: XGBoost's JSON and UBJSON, LightGBM's text,
-    scikit-learn models as skops files. An XGBoost file says whether its model was a Booster or a
-    regressor, classifier or ranker, and is read as that; one of LightGBM is read as a Booster.
+    XGBoost and LightGBM need not be installed. The format is detected from the first bytes: JSON or
+    UBJSON of XGBoost, text of LightGBM, or a skops file of scikit-learn. An XGBoost file is read as
+    the kind of model that it was saved from (Booster, regressor, classifier or ranker), a LightGBM
+    file as a Booster.
 
     Parameters
     ----------
@@ -44,15 +47,15 @@ def load_model(
     output, class_index
         As in `from_model`.
     trusted : bool
-        Whether to load a pickle (also one of joblib). Loading a pickle runs whatever code is in it:
-        only for files that you made yourself.
+        Whether to load a pickle (also of joblib). Loading a pickle runs any code that it contains:
+        use it only for files that you made yourself.
 
     Raises
     ------
     ModelFormatError
         If the file is damaged.
     InputError
-        If it is no model file, or a pickle without ``trusted=True``.
+        If it is not a model file, or a pickle without ``trusted=True``.
 
     Examples
     --------
@@ -93,11 +96,11 @@ _DAMAGE = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
     *(TypeError, ValueError, EOFError),
 )
-"""What reading a damaged file may end in."""
+"""Exceptions that reading a damaged file may raise."""
 
 
 def _reader(data: bytes) -> Any:
-    """Return the function that reads data which begin like these."""
+    """Return the reader for data with these first bytes; None if the format is unknown."""
     if data.startswith(b"tree\n") or data.startswith(b"tree\r\n"):
         return _lightgbm
     if data.startswith(b"PK\x03\x04"):
@@ -111,17 +114,17 @@ def _reader(data: bytes) -> Any:
     return None
 
 
-def _json(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
+def _json(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     return _xgboost(json.loads(data), output, class_index)
 
 
-def _ubjson(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
+def _ubjson(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     from treeopt.adapters.ubjson import loads
 
     return _xgboost(loads(data), output, class_index)
 
 
-def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def _xgboost(document: Any, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     from treeopt.adapters.xgboost import Wrapper, read
 
     if "tree_info" in document:
@@ -144,7 +147,7 @@ def _xgboost(document: Any, output: str, class_index: Any) -> Ensemble | Differe
     return read(document, wrapper, output, class_index)
 
 
-def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
+def _lightgbm(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     from treeopt.adapters.lightgbm import read
 
     text = data.decode("utf-8").replace("\r\n", "\n")
@@ -153,13 +156,13 @@ def _lightgbm(data: bytes, output: str, class_index: Any) -> Ensemble | Differen
     return read(text, "Booster", output, class_index)
 
 
-def _skops(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
+def _skops(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     from treeopt.adapters.skops_files import load
 
-    return _from_model(load(data), output, class_index)
+    return from_model(load(data), output=output, class_index=class_index)
 
 
-def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble | Difference:
+def _pickle(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
     import joblib
 
     try:
@@ -168,9 +171,4 @@ def _pickle(data: bytes, output: str, class_index: Any) -> Ensemble | Difference
         raise
     except Exception as error:  # whatever the code in the pickle ends in
         raise ModelFormatError(f"{type(error).__name__}: {error}.") from error
-    return _from_model(model, output, class_index)
-
-
-def _from_model(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
-    ensemble: Ensemble | Difference = from_model(model, output=output, class_index=class_index)
-    return ensemble
+    return from_model(model, output=output, class_index=class_index)

@@ -118,7 +118,7 @@ def _task(model: Any) -> Task:
         if model.loss not in LINKS:
             refuse(
                 f"{source} with loss={model.loss!r}",
-                "what its prediction is, is not known",
+                "the function from its sum to its prediction is unknown",
                 f"Train with one of {', '.join(LINKS)}.",
             )
         return Task(source, LINKS[model.loss])

@@ -185,7 +185,7 @@ def _fields(text: str) -> dict[str, str]:
 def _task(source: str, header: dict[str, str], is_classifier: bool, slope: float | None) -> Task:
     objective, *options = header.get("objective", "custom").split() or ["custom"]
     source = f"{source} with objective {' '.join([objective, *options])!r}"
-    unknown = Refusal("how its prediction comes from the sum, is not known", _RAW)
+    unknown = Refusal("the function from its sum to its prediction is unknown", _RAW)
     link = OBJECTIVES.get(objective, unknown)
     given = dict(option.partition(":")[::2] for option in options)
     if link == Link("logistic"):
@@ -207,7 +207,7 @@ def _categories(
     declared: list[int],
     n_features: int,
 ) -> dict[int, Categories]:
-    """Return the categories of every feature that has them, with their labels if they are sure."""
+    """Return the categories of each categorical feature, with their labels if these are certain."""
     if len(infos) != n_features:
         raise ModelFormatError(f"there are {len(infos)} feature_infos for {n_features} features.")
     # Numeric features have a range "[low:high]" here, those of one value "none".
@@ -240,7 +240,7 @@ def _declared(text: str) -> list[int]:
 
 
 def _owners(labels: list[list[Any]], infos: list[str], declared: list[int]) -> list[int]:
-    """Return the column of each list of labels; none of them if that is not sure.
+    """Return the column of each list of labels; an empty list if it is uncertain.
 
     Only their order is stored. So the first and the last possible choice must be the same. Or there
     are as many columns with categories as lists, each has just the codes of its labels, and no

@@ -1,4 +1,4 @@
-"""Which of a model's sums is meant, and how it becomes the prediction."""
+"""Choosing a sum of the model and the link from it to the prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treeopt.types import Array
 
 
 class Refusal(NamedTuple):
-    """Why there is no such prediction, and what to do instead."""
+    """Reason why an output is not available, and what to do instead."""
 
     why: str
     remedy: str
@@ -27,15 +27,15 @@ SOFTMAX = Refusal(
 
 
 class Task(NamedTuple):
-    """What a model's own prediction is.
+    """Description of a model's own prediction.
 
     Attributes
     ----------
     source : str
-        How messages call the model.
+        Name of the model in messages.
     link : Link or Refusal
-        From the sum to the prediction (to the probability if that is a label); or why there is no
-        such link, and what to do instead.
+        Function from the sum to the prediction, or to the probability if the prediction is a label;
+        or the reason why there is none.
     n_sums : int
         Number of sums: outputs, or classes if each has its own.
     n_classes : int
@@ -43,7 +43,7 @@ class Task(NamedTuple):
     labels : bool
         Whether ``predict`` returns labels of classes.
     proba : Link or Refusal, optional
-        From the sum to the probability, where that is not ``link``.
+        Function from the sum to the probability, if it is not ``link``.
     """
 
     source: str
@@ -66,7 +66,7 @@ def boosted_task(
     """Return what a boosted model predicts; ``raw`` says how the sum itself is asked for."""
     proba = link
     if isinstance(link, Link) and link.name != "logistic":
-        proba = Refusal("its prediction is no probability", raw)
+        proba = Refusal("its prediction is not a probability", raw)
     if is_classifier and n_classes == 0:
         n_classes = n_sums if n_sums > 1 else 2
     labels = labels or is_classifier

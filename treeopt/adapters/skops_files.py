@@ -33,7 +33,8 @@ PROTOCOL = 2
 
 MAX_BYTES = 2**28
 MAX_RATIO = 100
-"""A file that unpacks to more bytes than this, and to so many times its size, is refused."""
+"""Files that unpack to more bytes than this, and to more than this many times their size, are
+refused."""
 
 MAX_SCHEMA_BYTES = 2**24
 MAX_SCHEMA_RATIO = 32
@@ -46,10 +47,10 @@ REPEATED_BYTES = 2**26
 skops each large array is referred to once."""
 
 MAX_EMPTY = 2**16
-"""The largest length that an array without elements may claim along any axis."""
+"""Maximum length along any axis of an array without elements."""
 
 MAX_DEPTH = 64
-"""Deeper nesting than this is no model."""
+"""Maximum depth of nesting."""
 
 _BOTH = ("Regressor", "Classifier")
 _HIST = "sklearn.ensemble._hist_gradient_boosting"
@@ -78,7 +79,7 @@ CLASSES = {
 """The classes of which tree models consist, by module."""
 
 IGNORED = {"n_jobs", "verbose"}
-"""Settings that are nobody's business but the one's who loads the file."""
+"""Settings of the machine that saved the file, which are ignored."""
 
 
 def load(data: bytes) -> Any:
@@ -216,9 +217,9 @@ class _Reader:
         return tree
 
 
-def _check_size(what: str, size: int, packed: int, most: int, ratio: int) -> None:
-    """Refuse what unpacks to more bytes than ``most``, and to so many times the file's size."""
-    if size > most and size > ratio * packed:
+def _check_size(what: str, size: int, packed: int, max_bytes: int, ratio: int) -> None:
+    """Refuse what unpacks to more than ``max_bytes`` and to more than ``ratio`` times the file."""
+    if size > max_bytes and size > ratio * packed:
         raise ModelFormatError(
             f"it has {packed} bytes, and {what} claims to unpack to {size}, more than {ratio} "
             "times as many. If it is sound, save it without compression."

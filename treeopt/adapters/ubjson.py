@@ -17,7 +17,7 @@ NUMBERS = {**INTEGERS, b"d": ">f4", b"D": ">f8"}
 CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 
 MAX_DEPTH = 64
-"""Deeper nesting than this is no model."""
+"""Maximum depth of nesting."""
 
 
 def loads(data: bytes) -> Any:

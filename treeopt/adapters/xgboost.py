@@ -69,10 +69,10 @@ LABEL_TYPES = {9: "int8", 10: "uint8", 11: "int16", 13: "int32", 15: "int64"}
 """The types of whole numbers as labels, by XGBoost's numbers for them; others it does not store."""
 
 N_CATEGORIES = 2**24
-"""Larger numbers are no categories."""
+"""Number of possible categories; larger codes are unknown."""
 
 BELOW_ALL_FINITE = float(np.nextafter(-np.float64(np.finfo(np.float32).max), -np.inf))
-"""A cut that only -inf, as a float32, does not exceed."""
+"""A cut that every float32 exceeds except -inf."""
 
 
 class Wrapper(NamedTuple):
@@ -122,7 +122,7 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
         if is_classifier and callable(model.objective) and output in ("auto", "proba"):
             refuse(
                 f"{source} with an objective of its own",
-                "what its sum means, only that objective knows",
+                "the meaning of its sum is known only to that objective",
                 _RAW,
             )
     document = json.loads(bytes(booster.save_raw("json")))
@@ -221,7 +221,7 @@ def _task(wrapper: Wrapper, objective: str, n_sums: int, n_classes: int) -> Task
     if objective not in OBJECTIVES:
         refuse(
             source,
-            "what its sum starts from and how it is transformed, is not known",
+            "the start of its sum and the function from the sum to the prediction are unknown",
             f"Train with one of {', '.join(OBJECTIVES)}.",
         )
     if n_sums == 1 and objective.startswith("binary:"):
@@ -319,7 +319,7 @@ def _column(tree: dict[str, Any], key: str, dtype: type, n: int) -> Array:
     if dtype is np.int32 and is_whole:
         is_whole = bool((column == column.astype(np.int32)).all())
     if not is_whole and (dtype is not np.float32 or column.dtype.kind != "f"):
-        raise ModelFormatError(f"a tree has {key} that are no numbers of its kind.")
+        raise ModelFormatError(f"a tree has {key} of a wrong type.")
     with np.errstate(over="ignore"):
         return column.astype(dtype)
 

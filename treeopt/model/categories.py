@@ -12,7 +12,7 @@ import numpy as np
 from treeopt.types import Array
 
 LARGEST = 2**1023
-"""Whole numbers below this have a float next to them."""
+"""Integers below this can be converted to float64."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,8 +30,8 @@ class Categories:
     lower, upper : float64 arrays
         Inputs with ``lower < x <= upper`` belong to the category.
     labels : tuple or None
-        What a frame with a ``category`` column calls them, or the first of them; None if the model
-        knows no labels.
+        Their labels in a ``category`` column of a frame, perhaps only of the first of them. None if
+        the model keeps no labels.
     recode : {"codes", "labels", "sorted", "refused"}
         How a frame's column is read. ``"codes"``: a ``category`` column by its own codes, any other
         as numbers; ``"labels"``: every column by its labels, and one that is not known is missing
@@ -43,10 +43,10 @@ class Categories:
     are_codes : bool
         Whether the numbers are codes: whole, from 0 on, with -1 for what is missing.
     complete : bool
-        Whether these are all categories that there are. Where the model keeps no list of them, they
-        are those that its splits name; what else exists, only the data tell.
+        Whether all categories are listed. If the model keeps no list, only the categories of its
+        splits are known.
     label_dtype : str or None
-        The type of the labels, where the library insists on it (XGBoost with whole numbers).
+        Type of the labels, if the library requires it (XGBoost with integers).
     """
 
     value: Array
@@ -99,7 +99,7 @@ class Categories:
 
     @cached_property
     def label_values(self) -> Array | None:
-        """The labels as floats, for bounds; None if some are no numbers that a float can hold."""
+        """Labels as floats, for bounds; None if some of them are not exactly representable."""
         labels = self.labels or ()
         held = (isinstance(v, int | float) and abs(v) < LARGEST and v == float(v) for v in labels)
         if not labels or not all(held):
@@ -108,7 +108,7 @@ class Categories:
 
     @cached_property
     def are_values(self) -> bool:
-        """Whether the labels are the very numbers that stand for the categories."""
+        """Whether the labels equal the numbers that stand for the categories."""
         return bool(list(self.labels or ()) == self.value.tolist())
 
     def index_of(self, x: Array) -> Array:
@@ -145,9 +145,9 @@ def exact(values: Sequence[float] | Array, **rest: Any) -> Categories:
 def truncated(
     codes: Sequence[int] | Array, dtype: np.dtype[Any], *, zero_from: float = 0.0, **rest: Any
 ) -> Categories:
-    """Return categories that are whole numbers, where an input's fraction is cut off.
+    """Return categories that are integers, for libraries that truncate their inputs.
 
-    Category 0 reaches down to ``zero_from``, which is no part of it if it is negative.
+    Category 0 starts at ``zero_from``, excluding it if it is negative.
     """
     value = np.asarray(codes, np.float64)
     lower = np.nextafter(value.astype(dtype), dtype.type(-np.inf)).astype(np.float64)

@@ -28,13 +28,13 @@ from treeopt.model.trees import Trees
 from treeopt.types import Array
 
 ZERO_LIMIT = float(np.float32(1e-35))
-"""LightGBM's zero: values up to this far from 0 count as zero."""
+"""LightGBM treats values with at most this magnitude as zero."""
 
 ZERO_CUTS = (float(np.nextafter(-ZERO_LIMIT, -np.inf)), ZERO_LIMIT)
 """The two cuts that fence LightGBM's zero off from the rest of the line."""
 
 MAX_TABLE = 2**27
-"""The largest number of keys for the sets of one feature."""
+"""Maximum number of keys for the sets of one feature."""
 
 SETS_PER_SLOT = 30
 """Bits 1 to 30 of a key; bit 0 of a node's split says that it is by threshold."""
@@ -47,8 +47,8 @@ class Cells:
     Attributes
     ----------
     columns : int64 array
-        The features that at least one split reads, ascending. All other arrays count features by
-        their position in this one.
+        Features that occur in splits, ascending. All other arrays number features by their position
+        in this one.
     cuts, cut_start : float64 and int64 arrays
         Sorted cuts of all features one after the other, and where each feature begins.
     missing : bool
@@ -81,7 +81,7 @@ class Cells:
 
     @cached_property
     def n_cells(self) -> Array:
-        """The number of cells of each feature."""
+        """Number of cells of each feature."""
         sizes: Array = np.diff(self.cut_start) + 1 + int(self.missing)
         return sizes
 

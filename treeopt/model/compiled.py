@@ -25,13 +25,13 @@ from treeopt.run.limits import Limits
 from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
 MAX_MASK_BYTES = 32 * 2**20
-"""Largest leaf-mask table: beyond it the table leaves the cache and walking is as fast."""
+"""Maximum size of a leaf-mask table. Larger tables do not fit the cache, and walking is as fast."""
 
 MAX_MASK_WIDTH = 512
-"""Largest number of mask bytes read per row and tree: beyond it walking is faster."""
+"""Maximum number of mask bytes per row and tree; with more, walking is faster."""
 
 MASK_ROW_BYTES = 128
-"""Rows of masks are a multiple of this: the compiler's vector loops have no rest to finish."""
+"""Rows of masks are padded to a multiple of this, so that vectorized loops have no remainder."""
 
 KEY_BYTES = 4 * 2**20
 """Memory for the keys of the rows that pass through one tree of a large model."""
@@ -40,7 +40,7 @@ SORTED_AT_ONCE = 500
 """Trees with more leaves than this on average are sorted one by one, which is faster."""
 
 ROWS_PER_THREAD = 256
-"""Fewer rows than this are not worth a thread of their own."""
+"""Minimum number of rows per thread."""
 
 
 class Compiled:
@@ -50,7 +50,7 @@ class Compiled:
         self._trees = trees
 
     def prepare(self) -> None:
-        """Build what every decision needs, so that none of it is part of the search."""
+        """Build the arrays that every decision needs, before the search starts."""
         _ = self.leaf_order, self.depth, self.position, self.cells.slot_cuts, self.last_of_cells
         _ = self._trees.n_leaves
 
@@ -158,7 +158,7 @@ class Compiled:
 
     @cached_property
     def largest_leaves(self) -> float:
-        """The sum of the largest absolute leaf value of each tree; infinite if it overflows."""
+        """Sum over trees of the maximum absolute leaf value; infinite if it overflows."""
         last = self.leaf_start[1:] - 1
         ends = self.leaf_order[np.stack([self.leaf_start[:-1], last])]
         with np.errstate(over="ignore"):
@@ -172,7 +172,7 @@ class Compiled:
 
     @cached_property
     def position(self) -> Array:
-        """Where each column stands among those that the model reads; -1 if it reads it nowhere."""
+        """Position of each column among those that the model reads; -1 if it does not read it."""
         position = np.full(self._trees.n_features, -1, np.int64)
         position[self.cells.columns] = np.arange(self.cells.columns.size)
         return position
@@ -202,7 +202,7 @@ class Compiled:
 
     @cached_property
     def mask_dtype(self) -> type[np.unsignedinteger[Any]] | None:
-        """The integer type that holds a leaf mask; None if leaf masks do not serve this model."""
+        """Integer type of a leaf mask; None if the model is evaluated by walking."""
         leaves_per_tree = int(np.diff(self.leaf_start).max())
         n_features = self.cells.columns.size
         for bits, dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
@@ -270,7 +270,7 @@ class Compiled:
     ) -> Array:
         """Return whether some cells of feature ``j`` lead to each leaf, ``[leaf, cell]``.
 
-        By default these are all its cells, and there are no limits.
+        If ``some`` is None, all its cells; if ``limits`` is None, without limits.
         """
         cells = self.cells
         some = np.arange(cells.n_cells[j]) if some is None else some.astype(np.int64)
@@ -356,7 +356,7 @@ class Compiled:
         return [cells.zero_cells(j) if yes else (1, 0) for j, yes in enumerate(fenced)]
 
     def adopt(self, other: Compiled) -> None:
-        """Take over arrays from an ensemble that has the same trees but for values."""
+        """Share the arrays of an ensemble that differs only in its values."""
         names = ["cells", "leaves", "splits", "leaf_start"]
         names += ["encoder", "depth", "position", "mask_dtype", "block"]
         if other.mask_dtype is None:

@@ -26,23 +26,23 @@ class Ensemble(Predictor):
     Attributes
     ----------
     feature, threshold, left, right, value : arrays, one entry per node
-        Split feature, canonical cut, children (indices into these arrays) and contribution.
+        Feature and cut of the split, children (indices into these arrays), contribution to the sum.
         Leaves have ``left == right == feature == -1``. Children come after their parent.
     default_left : bool array
         Whether a missing value goes to the left child.
     zero_missing : bool array
         Whether zero (within LightGBM's limit) counts as missing at this node.
     category_set : int32 array
-        The set of categories that go to the left child; -1 where the split is by threshold.
+        Set of categories that go to the left child; -1 if the split is by threshold.
     set_start, set_member : int64 and int32 arrays
-        Where each set begins in ``set_member``, and their members: indices into the categories of
-        the feature, and -1 for all inputs that are of no known category.
+        Start of each set in ``set_member``, and the members: indices into the categories of the
+        feature; -1 stands for all inputs of unknown category.
     tree_start : int64 array
         First node of each tree, its root, and the number of nodes at the end.
     n_features : int
         Number of input columns.
     feature_names : tuple of str or None
-        Their names where the model has them.
+        Names of the columns; None if the model has none.
     importances : float64 array
         Importance of each feature; sums to 1.
     input_dtype : dtype
@@ -50,25 +50,25 @@ class Ensemble(Predictor):
     array_dtype : dtype
         Arrays that are neither float32 nor float64 become this first.
     base, divisor : float
-        Start and divisor of the sum. They and the values of leaves are finite, and the divisor is
-        positive, in the dtype of ``value``.
+        Start and divisor of the sum. Base, divisor and leaf values are finite in the dtype of
+        ``value``; the divisor is positive.
     link : Link
-        How the sum becomes the prediction.
+        Function from the sum to the prediction.
     categories : mapping from int to Categories
-        The categories of the features that have them.
+        Categories of each categorical feature.
     frame_labels : tuple of tuples or None
-        LightGBM's rule for frames: the labels of the ``category`` columns, in their order, whatever
-        they are called; None if there is no such rule.
+        For LightGBM: labels of the ``category`` columns of a frame, in the order of these columns.
+        None for other libraries.
     cast_apart : {"never", "nullable", "always"}
-        When the library casts each column of a frame to ``input_dtype`` by itself, rather than all
-        of them to one type first: always (XGBoost), or if some are nullable or Boolean (trees and
-        forests of scikit-learn).
+        When the library casts each column of a frame to ``input_dtype`` separately, instead of
+        converting all columns to a common type first: always (XGBoost), or if some columns are
+        nullable or Boolean (trees and forests of scikit-learn).
     accepts_nan, accepts_inf : bool
         Whether the model's own ``predict`` accepts missing and infinite values.
     missing_value : float
-        One more value that means missing (NaN: none), as XGBoost's ``missing=``.
+        Additional value that means missing, as XGBoost's ``missing=``; NaN if there is none.
     source : str
-        The class of the model, for messages.
+        Class of the model, for messages.
     """
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Ensemble(Predictor):
         return Walker(self, x)
 
     def line(self, x: Any, feature: int | str) -> Line:
-        """Return the whole piecewise-constant function along one coordinate through ``x``.
+        """Return the piecewise-constant function along one coordinate through ``x``.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class Ensemble(Predictor):
         return line(self, x, feature)
 
     def leaf_boxes(self) -> LeafBoxes:
-        """Return the boxes of all leaves: the inputs, after the cast, that reach each of them.
+        """Return the boxes of all leaves, in terms of inputs after the cast.
 
         Examples
         --------

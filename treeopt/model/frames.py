@@ -32,7 +32,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(ensemble: Ensemble | Difference, frame: Any) -> Columns | None:
-    """Return the columns of a frame that fits a model; None if it is no frame or does not fit."""
+    """Return the columns of a frame; None if it is not a frame or does not fit the model."""
     if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
         return None
     names = ensemble.feature_names or tuple(map(str, frame.columns))
@@ -115,7 +115,7 @@ def labelled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
 
 
 def named(point: Array, ensemble: Ensemble | Difference, columns: Columns | None = None) -> Any:
-    """Return a point as a series where columns have names and pandas is there; else as it is."""
+    """Return a point as a series; as an array without column names or without pandas."""
     names = ensemble.feature_names if columns is None else columns.labels
     if names is None:
         return point.copy()
@@ -130,7 +130,7 @@ def named(point: Array, ensemble: Ensemble | Difference, columns: Columns | None
 
 
 def has_pandas() -> bool:
-    """Tell whether frames can be made."""
+    """Tell whether pandas is installed."""
     return find_spec("pandas") is not None
 
 
@@ -152,9 +152,9 @@ def frame_of(
 ) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
-    Its columns are called as in the frame that the user has passed and have their types; otherwise
-    they are called as the model calls them, with the labels that it keeps. A number that its type
-    cannot hold within the bounds stays float64.
+    Names and types of its columns are those of the frame that the user has passed; without one,
+    those of the model, with the labels that it keeps. A number that its type cannot hold within the
+    bounds stays float64.
     """
     try:
         import pandas as pd
@@ -194,8 +194,8 @@ def no_frame(ensemble: Ensemble | Difference) -> str:
     """Return why the model's own ``predict`` takes no frame; empty if it takes one."""
     if ensemble.unsure_of_labels:
         return (
-            f"which columns of {ensemble.source} have labels is not sure, so no frame is known "
-            "that it would take. Pass bounds as a frame like the one that it was trained on."
+            f"it is unknown which columns of {ensemble.source} have labels, so no frame can be "
+            "made for it. Pass bounds as a frame like the one that it was trained on."
         )
     for column, known in ensemble.categories.items():
         if known.recode == "refused":

@@ -16,13 +16,13 @@ from treeopt.model.trees import Trees
 from treeopt.types import Array
 
 EXACT = 2.0**53
-"""Whole numbers up to this are float64 numbers."""
+"""Integers up to this magnitude are exact in float64."""
 
 
 def as_matrix(X: Any, ensemble: Trees, name: str = "X") -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
-    It is writable, since kernels are compiled apart for arrays that are not.
+    It is writable, because kernels are compiled separately for read-only arrays.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class NamedPoint:
                 row[j] = np.nan
             elif unsure and (not is_number or some_numbers(ensemble.frame_labels)):
                 raise InputError(
-                    f"{name}[{self.columns[j]!r}] is {value!r}, but which columns of the model "
-                    f"have labels is not sure. Pass {name} as a frame of one row, or as a vector."
+                    f"{name}[{self.columns[j]!r}] is {value!r}, but it is unknown which columns "
+                    f"of the model have labels. Pass {name} as a frame of one row, or as a vector."
                 )
         return np.array([row])
 

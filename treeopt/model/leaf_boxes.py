@@ -18,24 +18,24 @@ from treeopt.types import Array
 class LeafBoxes:
     """One row per leaf: the inputs with ``lower < x <= upper`` in every feature reach it.
 
-    Inputs are meant after the cast to the ensemble's input dtype, which `containing` does. Where
-    LightGBM takes zero for missing, the inputs of a leaf may not be an interval: such a leaf has
-    several rows, up to three for each such feature on its path, in every combination.
+    Inputs are compared after the cast to the ensemble's input dtype, which `containing` applies. If
+    LightGBM treats zero as missing, the inputs of a leaf may not be an interval. Such a leaf has
+    several rows: one for each combination of up to three intervals per feature.
 
     Attributes
     ----------
     tree : int64 array of shape (n,)
         The tree of each box.
     lower, upper : float64 arrays of shape (n, n_features)
-        The ends of each box, possibly infinite.
+        Bounds of each box, possibly infinite.
     value : array of shape (n,)
-        What the leaf adds to the sum.
+        Contribution of the leaf to the sum.
     missing : bool array of shape (n, n_features) or None
-        Whether a missing value in this feature leads here; None if the model accepts none. A leaf
-        that only missing values reach has an empty interval, from inf to -inf.
+        Whether a missing value of this feature reaches the leaf; None if the model does not accept
+        missing values. A leaf reached only by missing values has the empty interval (inf, -inf).
     categories : mapping from int to bool array of shape (n, n_categories + 1)
-        For each feature that is split by categories, whether each of them leads here, and in the
-        last column whether all other numbers do. Its interval is then the whole line.
+        For each feature that is split by categories, whether each category reaches the leaf; the
+        last column is for all other numbers. The bounds of the feature are then infinite.
     ensemble : Ensemble
         The ensemble they come from.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from treeopt.types import Array
 
 LINKS = ("identity", "exp", "logistic", "square", "softplus")
-"""The known links; all of them increase."""
+"""Names of the known links; all are increasing functions."""
 
 
 class Link(NamedTuple):
@@ -25,10 +25,10 @@ class Link(NamedTuple):
     slope : float
         Factor of the sum, for ``logistic``.
     complement : bool
-        Whether the prediction is 1 minus that: the probability of the first of two classes.
+        Whether the prediction is 1 minus the function: the probability of the first of two classes.
     by_numpy : bool
-        For ``exp``: whether the library leaves it to NumPy, which on some processors has an
-        exponential of its own, with other last bits than the one that kernels can call.
+        For ``exp``: whether the library calls NumPy, whose result may differ from that of the
+        kernels in the last bits on some processors.
     """
 
     name: str = "identity"

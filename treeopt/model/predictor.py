@@ -1,4 +1,4 @@
-"""`Predictor`: trees that predict, and how it reads what a user passes as inputs."""
+"""`Predictor`: trees with predictions, and the conversion of inputs."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Predictor(Trees):
         return self.link == IDENTITY
 
     def margin(self, X: Any, *, n_jobs: int | None = 1) -> Array:
-        """Return what the link is applied to, as `predict` takes its arguments.
+        """Return the raw score: the sum of the trees (or their mean), before the link.
 
-        It is the sum of the trees, or their mean where the model takes one.
+        The arguments are those of `predict`.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class Predictor(Trees):
     def signed(self, sign: float) -> Self:
         """Return the ensemble whose prediction is the margin times ``sign``.
 
-        It is kept, and shares all arrays in which there are no values.
+        The result is cached. It shares all arrays except for values.
         """
         if sign == 1 and self._is_plain:
             return self
@@ -181,7 +181,7 @@ class Predictor(Trees):
 
     @cached_property
     def _strict(self) -> list[tuple[Callable[..., Any], Array, Array]]:
-        """Columns whose values the library checks where the kernels do not, and by which rule."""
+        """Columns that the library checks and the kernels do not: check, columns and numbers."""
         from treeopt.kernels import encode
 
         strict = []

@@ -11,7 +11,7 @@ from treeopt.model.trees import FLOATS, Trees
 from treeopt.types import Array
 
 MAX_FEATURES = 10_000_000
-"""More columns than this are taken for a damaged model."""
+"""Maximum number of columns; models with more are considered damaged."""
 
 
 def validate(e: Trees) -> None:
@@ -56,7 +56,7 @@ def validate(e: Trees) -> None:
 def _validate_numbers(e: Trees) -> None:
     """Check that all numbers which are added are finite in the precision of the sum.
 
-    Values of nodes that are no leaves are never read, so they may be anything.
+    Values of inner nodes are ignored.
     """
     remedy = "Train the model on a scaled target, such as y / 1e10"
     leaf_value = e.value[e.left < 0]

@@ -20,16 +20,15 @@ class Line:
     """A piecewise-constant function of one coordinate.
 
     Piece ``k`` holds the numbers, after the cast to the ensemble's input dtype, above
-    ``upper[k - 1]`` and up to ``upper[k]``; the last end is infinite. Missing values are not part
-    of the line. Along a feature with categories each of them is a piece, and so is what lies
-    between.
+    ``upper[k - 1]`` and up to ``upper[k]``; the last bound is infinite. Missing values are not part
+    of the line. Each category of a feature is a piece, and so is each interval between two of them.
 
     Attributes
     ----------
     upper : float64 array
-        The end of each piece, ascending.
+        Upper bound of each piece, ascending.
     value : array
-        The prediction on each piece, bit-equal to `Ensemble.predict`.
+        Prediction on each piece, bit-equal to `Ensemble.predict`.
     """
 
     upper: Array
@@ -204,6 +203,6 @@ def line(ensemble: Predictor, x: Any, feature: int | str) -> Line:
 
 
 def _above(cuts: Array, dtype: np.dtype[Any]) -> float:
-    """Return a number above all cuts that is no whole number if they are small."""
+    """Return a number above all cuts; not an integer, unless the cuts are large."""
     last = cuts[-1:].astype(dtype)
     return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))
