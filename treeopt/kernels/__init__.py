@@ -13,7 +13,8 @@ and every split by categories to one bit of a key:
 ``rank``
     the index of the split's threshold among all thresholds of its feature.
 
-`pack` builds the two forms that are walked: `walk` follows packed nodes, `masks` intersects
-bit masks of leaves. `incremental` and `line` evaluate after a change of one coordinate and along
-a whole coordinate; `boxes` lists the leaves; `links` turns sums into predictions.
+`arrays` names the arrays that travel together. `pack` builds the two forms that are evaluated:
+`walk` follows packed nodes, `masks` intersects bit masks of leaves. `incremental` and `line`
+evaluate after a change of one coordinate and along a whole coordinate. `reach` lists the inputs of
+each leaf, `link_functions` turns sums into predictions.
 """

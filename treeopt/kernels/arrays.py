@@ -21,7 +21,7 @@ Plain: TypeAlias = tuple[Array, ...]
 
 
 Whole: TypeAlias = int | np.int64
-"""A whole number; numba knows one kind of them."""
+"""An integer; numba makes no difference between the two."""
 
 
 def plain(arrays: tuple[Array, ...]) -> Plain:
@@ -39,7 +39,7 @@ class Numbers(NamedTuple):
     missing: float
     """One more value that means missing (NaN: none)."""
     float32: float
-    """1 if inputs are cast to float32 first, else 0."""
+    """1 if inputs are cast to float32 first, else 0 (a float is quicker than a bool)."""
     rejects_nan: float
     """1 if the library refuses NaN, else 0."""
     rejects_inf: float
@@ -60,7 +60,7 @@ class Feature(NamedTuple):
     nan_cell: int
     """The cell of a missing value."""
     first_row: int
-    """Where its cells begin when the cells of all features are numbered through."""
+    """Number of its first cell if the cells of all features are numbered consecutively."""
     origin: float
     """Where its first bucket begins."""
     scale: float

@@ -1,9 +1,9 @@
 """The line oracle: the whole function along one coordinate, in one pass over the trees.
 
-With all other coordinates fixed, a tree is a staircase along the line with a few steps. The pass
-lists the steps of every tree from left to right, parts the line wherever one of them ends, and
-adds the trees on the pieces between: in order, so that each piece has exactly the value that a full
-evaluation gives, or quicker and up to rounding.
+With all other coordinates fixed, a tree is a step function along the line with a few steps. The
+pass lists the steps of every tree from left to right, splits the line wherever one of them ends,
+and adds the trees on the pieces between: in order, so that the values are those of a full
+evaluation, or faster and up to rounding.
 
 `line_by_masks` and `line_by_walk` do all of it in one call from Python; their arguments are flat or
 plain tuples, see `arrays`.
@@ -201,8 +201,8 @@ def steps_by_masks(
     The leaves that all other features leave reachable are the steps, and they are numbered from
     left to right. ``leaf_stop[tree, leaf]`` is the cell after each leaf along the feature, 0 for
     one that no number reaches; ``all_leaves`` are the masks that leave every leaf reachable. The
-    loop runs over the leaves of all trees without a branch to guess; the rows of ``table`` are
-    longer than there are trees, so that it may read one mask too many.
+    loop over the leaves of all trees has no branches. It reads one mask after the last tree: the
+    rows of ``table`` must be longer than the number of trees.
     """
     n_trees, width = leaf_value.shape
     reach[:] = all_leaves
@@ -242,7 +242,7 @@ def mark_pieces(
     marks_before: IntArray,
     stop: IntArray,
 ) -> int:
-    """Part the line wherever a step ends; return the number of pieces.
+    """Split the line wherever a step ends; return the number of pieces.
 
     From then on ``steps.stop`` counts pieces instead of cells.
 
@@ -304,8 +304,8 @@ def add_differences(
 ) -> None:
     """Write the value of each of ``n`` pieces (or cells) up to rounding, from one running sum.
 
-    Several times quicker than `add_in_order`, for a search that then evaluates the best one.
-    ``value`` has room for one more.
+    Several times faster than `add_in_order`, for a search that then evaluates the best piece.
+    ``value`` must have room for one more.
     """
     value[: n + 1] = 0.0
     value[0] = base

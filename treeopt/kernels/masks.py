@@ -18,7 +18,7 @@ from treeopt.types import Array, FloatArray, Int32Array, IntArray
 def rows_of(cells: IntArray, features: IntArray, skip: int, rows: IntArray) -> int:
     """Write the table rows of the given cells, without feature ``skip``; return their number.
 
-    The number is even: the last row may stand twice, which changes no intersection.
+    The number is even: the last row may occur twice, which does not change an intersection.
     """
     n = 0
     for j in range(features.shape[0]):

@@ -31,7 +31,7 @@ def leaf_ranges(
 ) -> tuple[Int32Array, Int32Array]:
     """Return, per node, the first leaf below it and the number of leaves below it.
 
-    Leaves are numbered through all trees, in each tree from left to right.
+    Leaves are numbered consecutively over all trees, in each tree from left to right.
     """
     n = left.size
     first = np.zeros(n, np.int32)
@@ -70,11 +70,11 @@ def pack_nodes(
 ) -> tuple[UInt64Array, UInt64Array]:
     """Pack each node into one 64-bit word and return the words and the position of each root.
 
-    A word holds, from high to low, ``rank | child | bit | slot * lanes``; the bit has no room in
-    models without categories (``bit_bits`` is 0). The right child follows the
-    left one. The pair below the heavier child comes right after its own, so that the path that
-    most inputs take runs through few cache lines. A leaf points to itself, reads slot 0 (whose key
-    is always 0, so it stays) and holds its number in place of the rank.
+    A word holds, from high to low, ``rank | child | bit | slot * lanes``. Models without categories
+    have no bit (``bit_bits`` is 0). The right child follows the left one. The children of the child
+    with more leaves follow next, so that the usual paths need few cache lines. A leaf points to
+    itself, reads slot 0 (whose key is always 0, so that the walk stays) and holds its number in
+    place of the rank.
     """
     left, right, tree_start, count = splits.left, splits.right, splits.tree_start, splits.n_leaves
     n = left.size
@@ -120,8 +120,8 @@ def pack_nodes(
 def leaf_masks(splits: Splits, slots: Slots, row_start: IntArray, table: Array) -> None:
     """Fill ``table[cell, tree]`` with the leaves of the tree that an input in this cell can reach.
 
-    Cells of all features are numbered through; ``row_start`` says where each feature begins. The
-    leaf that an input reaches is then the one bit left in the intersection over all features.
+    The cells of all features are numbered consecutively, those of a feature from ``row_start`` on.
+    The leaf that an input reaches is the one bit left in the intersection over all features.
     """
     left, right, first, count = splits.left, splits.right, splits.first_leaf, splits.n_leaves
     full = np.uint64(0xFFFFFFFFFFFFFFFF)

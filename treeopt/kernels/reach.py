@@ -14,8 +14,8 @@ from treeopt.types import BoolArray, Int32Array, IntArray
 def key_ranges(splits: Splits, low: Int32Array, high: Int32Array) -> None:
     """Write, per leaf and slot, the keys ``low..high`` that lead to the leaf.
 
-    Splits by sets of categories do not count: see `reachable_cells`. On entry ``low`` is 0 and
-    ``high`` the largest key everywhere.
+    Splits by sets of categories are ignored: see `reachable_cells`. On entry ``low`` must be 0 and
+    ``high`` the maximum key everywhere.
     """
     left, right = splits.left, splits.right
     n = left.size
@@ -46,7 +46,7 @@ def reachable_cells(
 ) -> None:
     """Write, per leaf and each of some cells of feature ``j``, whether the cell leads to the leaf.
 
-    Ends before that, without a result, as soon as the flag ``stop`` is set.
+    Stop without a result as soon as the flag ``stop`` is set.
     """
     left, right, slot, first = splits.left, splits.right, splits.slot, splits.first_leaf
     for leaf in range(reachable.shape[0]):
@@ -97,9 +97,10 @@ def cells_alike(
 ) -> None:
     """Write which cells of each feature lead to the same leaves as the point does.
 
-    ``slot_cuts`` says whether the splits of a slot cut the numbers in two, and ``n_numbers`` how
-    many cells of each feature are numbers; ``at`` is the point's cell of each feature. Cells of
-    all features are numbered through, from ``cell_start`` on. On entry ``alike`` is True.
+    ``slot_cuts`` says whether the splits of each slot are by threshold among numbers, ``n_numbers``
+    is the number of cells of each feature that are numbers, ``at`` the cells of the point. The
+    cells of all features are numbered consecutively, those of a feature from ``cell_start`` on. On
+    entry ``alike`` must be True everywhere.
     """
     left, right = splits.left, splits.right
     low = np.zeros(at.size, np.int64)

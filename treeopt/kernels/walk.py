@@ -121,8 +121,8 @@ def predict_row(packed: Packed, keys: UInt32Array, base: float) -> float:
 def predict_tiles(packed: Packed, keys: UInt32Array, tile: np.uint64, out: Array) -> None:
     """Add every tree to the sums in ``out``, tile by tile of eight rows.
 
-    ``tile`` is the number of keys per tile. Tree by tree over all tiles: a tree stays in the cache
-    while the rows pass.
+    ``tile`` is the number of keys per tile. The outer loop is over trees: a tree stays in the cache
+    for all rows.
     """
     words, roots, leaf_value = packed.words, packed.roots, packed.leaf_value
     layout = layout_of(packed.bits)
