@@ -38,7 +38,7 @@ from treeopt.exact.dual_prices import Ascent, lowest_of, set_prices
 from treeopt.kernels.jit import inlined, is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.types import BoolArray
+    from treeopt.types import BoolArray, FloatArray
 
 EXACT = 2.0**52
 """Sums below this many steps are exact."""
@@ -64,11 +64,12 @@ def ascend(
     cutoff = np.ceil(cutoff / step) * step
     p = part.place_start.size - 1
     ascent = new_ascent(part)
-    bound = add_theta(part, ascent, add_worth(part, ascent))
+    bound = add_worth(part, ascent.worth, ascent.best_box)
+    bound = add_theta(part, ascent, bound)
     if is_set(part.stop):
         return -LARGE, begin
-    size = ascent.size
-    size[0] = largest_sum(part, ascent)
+    size, table, best_box = ascent.size, ascent.table, ascent.best_box
+    size[0] = largest_sum(part, ascent.worth, ascent.theta)
     at, visited = begin, 0
     while at < end and visited < max_visits:
         if bound >= cutoff or size[0] >= EXACT * step:
@@ -76,17 +77,28 @@ def ascend(
             break
         j = at % p if (at // p) % 2 == 0 else p - 1 - at % p
         at += 1
-        n_pairs = ascent.feature_start[j + 1] - ascent.feature_start[j]
-        if n_pairs == 0 or part.place_start[j + 1] - part.place_start[j] < 2:
+        first, last = ascent.feature_start[j], ascent.feature_start[j + 1]
+        n_places = part.place_start[j + 1] - part.place_start[j]
+        if first == last or n_places < 2:
             continue
         lowest = set_prices(part, ascent, j, step)
         if is_set(part.stop):
             return -LARGE, begin
-        visited += visits(part, ascent, j)
-        bound = new_bound(ascent, j, bound, lowest)
-        if size[0] < EXACT * step:
-            drop_places(part, ascent, j, cutoff - (bound - lowest), keep)
-    if max(size[0], largest_sum(part, ascent)) >= EXACT * step:
+        for q in ascent.pairs[first:last]:
+            t = ascent.tree_of[q]
+            # The best box is worth 0 now.
+            bound -= best_box[t]
+            best_box[t] = 0.0
+            visited += part.tree_start[t + 1] - part.tree_start[t]
+            visited += part.limit_start[q + 1] - part.limit_start[q]
+            visited += part.segment_start[q + 1] - part.segment_start[q]
+        bound += lowest - ascent.best_place[j]
+        ascent.best_place[j] = lowest
+        room = cutoff - (bound - lowest)
+        for c in range(n_places):
+            if table[0, c] >= room and size[0] < EXACT * step:
+                keep[part.place_start[j] + c] = False
+    if max(size[0], largest_sum(part, ascent.worth, ascent.theta)) >= EXACT * step:
         # Not reliable: start again.
         for s in range(part.lam.size):
             part.lam[s] = 0.0
@@ -138,9 +150,9 @@ def new_ascent(part: Part) -> Ascent:
 
 
 @inlined
-def add_worth(part: Part, ascent: Ascent) -> float:
+def add_worth(part: Part, worth: FloatArray, best_box: FloatArray) -> float:
     """Write the worths of all boxes; return the sum of each tree's lowest."""
-    worth, lam = ascent.worth, part.lam
+    lam, box, from_, to = part.lam, part.box, part.from_, part.to
     bound = 0.0
     for t in range(part.tree_start.size - 1):
         a, z = part.tree_start[t], part.tree_start[t + 1]
@@ -155,23 +167,23 @@ def add_worth(part: Part, ascent: Ascent) -> float:
             for i in range(part.limit_start[q], part.limit_start[q + 1]):
                 if is_set(part.stop):
                     return -LARGE
-                worth[part.box[i]] += lowest_of(lam, part.from_[i], part.to[i] + 1) - lowest
-        ascent.best_box[t] = lowest_of(worth, a, z)
-        bound += ascent.best_box[t]
+                worth[box[i]] += lowest_of(lam, from_[i], to[i] + 1) - lowest
+        best_box[t] = lowest_of(worth, a, z)
+        bound += best_box[t]
     return bound
 
 
 @inlined
 def add_theta(part: Part, ascent: Ascent, bound: float) -> float:
     """Write θ of all places; return the bound plus the lowest of each feature."""
-    theta, place_start = ascent.theta, part.place_start
+    theta, place_start, first, lam = ascent.theta, part.place_start, part.first, part.lam
     for j in range(place_start.size - 1):
         for k in range(ascent.feature_start[j], ascent.feature_start[j + 1]):
             q = ascent.pairs[k]
             before = 0.0
             for s in range(part.segment_start[q], part.segment_start[q + 1]):
-                theta[place_start[j] + part.first[s]] -= part.lam[s] - before
-                before = part.lam[s]
+                theta[place_start[j] + first[s]] -= lam[s] - before
+                before = lam[s]
         total = 0.0
         for c in range(place_start[j], place_start[j + 1]):
             total += theta[c]
@@ -183,13 +195,13 @@ def add_theta(part: Part, ascent: Ascent, bound: float) -> float:
 
 
 @kernel
-def largest_sum(part: Part, ascent: Ascent) -> float:
+def largest_sum(part: Part, worth: FloatArray, theta: FloatArray) -> float:
     """Return the maximum that any sum of the boxes' worths and of θ can come to."""
     total = 0.0
     for t in range(part.tree_start.size - 1):
         largest = 0.0
         for i in range(part.tree_start[t], part.tree_start[t + 1]):
-            largest = max(largest, abs(ascent.worth[i]))
+            largest = max(largest, abs(worth[i]))
         for q in range(part.pair_start[t], part.pair_start[t + 1]):
             for s in range(part.segment_start[q], part.segment_start[q + 1]):
                 largest = max(largest, abs(part.lam[s]))
@@ -197,40 +209,6 @@ def largest_sum(part: Part, ascent: Ascent) -> float:
     for j in range(part.place_start.size - 1):
         largest = 0.0
         for c in range(part.place_start[j], part.place_start[j + 1]):
-            largest = max(largest, abs(ascent.theta[c]))
+            largest = max(largest, abs(theta[c]))
         total += largest
     return 2.0 * total
-
-
-@inlined
-def visits(part: Part, ascent: Ascent, j: int) -> int:
-    """Return the number of boxes, limits and segments that new prices of a feature visit."""
-    n = 0
-    for k in range(ascent.feature_start[j], ascent.feature_start[j + 1]):
-        q = ascent.pairs[k]
-        t = ascent.tree_of[q]
-        n += part.tree_start[t + 1] - part.tree_start[t]
-        n += part.limit_start[q + 1] - part.limit_start[q]
-        n += part.segment_start[q + 1] - part.segment_start[q]
-    return n
-
-
-@inlined
-def new_bound(ascent: Ascent, j: int, bound: float, lowest: float) -> float:
-    """Return the bound after new prices of a feature: its trees' best boxes are worth 0 now."""
-    for k in range(ascent.feature_start[j], ascent.feature_start[j + 1]):
-        t = ascent.tree_of[ascent.pairs[k]]
-        bound -= ascent.best_box[t]
-        ascent.best_box[t] = 0.0
-    bound += lowest - ascent.best_place[j]
-    ascent.best_place[j] = lowest
-    return bound
-
-
-@inlined
-def drop_places(part: Part, ascent: Ascent, j: int, room: float, keep: BoolArray) -> None:
-    """Remove the places of a feature where marginals and θ add up to ``room`` or more."""
-    origin = part.place_start[j]
-    for c in range(part.place_start[j + 1] - origin):
-        if ascent.table[0, c] >= room:
-            keep[origin + c] = False

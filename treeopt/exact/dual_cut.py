@@ -46,9 +46,12 @@ def choose_cut(part: Part, min_gain: float, cutoff: float, keep: BoolArray) -> t
     p = part.place_start.size - 1
     size = part.place_start[p] + p + 1
     losses = CutLosses(np.zeros(size), np.zeros(size), np.zeros(size))
-    bound = add_losses(part, losses)
+    loss = np.empty(part.lam.size)
+    matters = np.zeros(part.pair_feature.size, np.bool_)
+    bound = take_losses(part, loss, matters)
     if is_set(part.stop):
         return -1, -1
+    spread_losses(part, loss, matters, losses)
     best_score, feature, at = -1.0, -1, -1
     for j in range(p):
         total = bound
@@ -67,77 +70,71 @@ def choose_cut(part: Part, min_gain: float, cutoff: float, keep: BoolArray) -> t
 
 
 @inlined
-def add_losses(part: Part, losses: CutLosses) -> float:
-    """Add the losses of all pairs; return the plain bound."""
-    most = 1
-    for q in range(part.pair_feature.size):
-        most = max(most, part.segment_start[q + 1] - part.segment_start[q])
-    loss = np.empty(most)
-    is_limited = np.zeros(part.value.size, np.bool_)
+def take_losses(part: Part, loss: FloatArray, matters: BoolArray) -> float:
+    """Write how much worse a tree is at each segment of its pairs; return the plain bound.
+
+    Only pairs that limit the tree's best box matter; others have no losses.
+    """
+    value, box, from_, to = part.value, part.box, part.from_, part.to
+    is_limited = np.zeros(value.size, np.bool_)
     bound: float = 0.0
     for t in range(part.tree_start.size - 1):
-        best = part.tree_start[t]
-        for i in range(best, part.tree_start[t + 1]):
-            if part.value[i] < part.value[best]:
+        first_box, end_box = part.tree_start[t], part.tree_start[t + 1]
+        best = first_box
+        for i in range(first_box, end_box):
+            if value[i] < value[best]:
                 best = i
-        bound += part.value[best]
+        bound += value[best]
         for q in range(part.pair_start[t], part.pair_start[t + 1]):
             if is_set(part.stop):
                 return bound
-            matters = False
-            for i in range(part.limit_start[q], part.limit_start[q + 1]):
-                matters = matters or part.box[i] == best
-            if matters:
-                take_losses(part, t, q, part.value[best], loss, is_limited)
-                spread_losses(part, q, loss, losses)
+            first_limit, end_limit = part.limit_start[q], part.limit_start[q + 1]
+            for i in range(first_limit, end_limit):
+                matters[q] = matters[q] or box[i] == best
+            if not matters[q]:
+                continue
+            a, z = part.segment_start[q], part.segment_start[q + 1]
+            for s in range(a, z):
+                loss[s] = LARGE
+            for i in range(first_limit, end_limit):
+                if is_set(part.stop):
+                    return bound
+                is_limited[box[i]] = True
+                for s in range(from_[i], to[i] + 1):
+                    loss[s] = min(loss[s], value[box[i]])
+            everywhere = LARGE
+            for i in range(first_box, end_box):
+                if is_limited[i]:
+                    is_limited[i] = False
+                else:
+                    everywhere = min(everywhere, value[i])
+            for s in range(a, z):
+                loss[s] = min(loss[s], everywhere) - value[best]
     return bound
 
 
 @inlined
-def take_losses(
-    part: Part, t: int, q: int, lowest: float, loss: FloatArray, is_limited: BoolArray
-) -> None:
-    """Write how much worse than ``lowest`` a tree is at each segment of one of its pairs."""
-    a = part.segment_start[q]
-    n = part.segment_start[q + 1] - a
-    for s in range(n):
-        loss[s] = LARGE
-    for i in range(part.limit_start[q], part.limit_start[q + 1]):
-        if is_set(part.stop):
-            return
-        is_limited[part.box[i]] = True
-        for s in range(part.from_[i] - a, part.to[i] - a + 1):
-            loss[s] = min(loss[s], part.value[part.box[i]])
-    everywhere = LARGE
-    for i in range(part.tree_start[t], part.tree_start[t + 1]):
-        if is_limited[i]:
-            is_limited[i] = False
-        else:
-            everywhere = min(everywhere, part.value[i])
-    for s in range(n):
-        loss[s] = min(loss[s], everywhere) - lowest
-
-
-@inlined
-def spread_losses(part: Part, q: int, loss: FloatArray, losses: CutLosses) -> None:
-    """Add the losses of a pair's segments to its places and to both sides of its cuts."""
-    here, left, right = losses.here, losses.left, losses.right
-    j, a = part.pair_feature[q], part.segment_start[q]
-    n = part.segment_start[q + 1] - a
-    origin = part.place_start[j] + j
-    before, so_far, before_left = 0.0, LARGE, 0.0
-    for s in range(n):
-        here[origin + part.first[a + s]] += loss[s] - before
-        before = loss[s]
-        so_far = min(so_far, loss[s])
-        left[origin + part.first[a + s]] += so_far - before_left
-        before_left = so_far
-    # A cut after place c leaves what begins behind it.
-    so_far = LARGE
-    end = part.place_start[j + 1] - part.place_start[j] - 1
-    for s in range(n - 1, -1, -1):
-        so_far = min(so_far, loss[s])
-        begin = max(part.first[a + s] - 1, 0)
-        right[origin + begin] += so_far
-        right[origin + end] -= so_far
-        end = begin
+def spread_losses(part: Part, loss: FloatArray, matters: BoolArray, losses: CutLosses) -> None:
+    """Add the losses of segments to their places and to both sides of the cuts."""
+    here, left, right, first = losses.here, losses.left, losses.right, part.first
+    for q in range(matters.size):
+        if not matters[q]:
+            continue
+        j, a, z = part.pair_feature[q], part.segment_start[q], part.segment_start[q + 1]
+        origin = part.place_start[j] + j
+        before, so_far, so_far_before = 0.0, LARGE, 0.0
+        for s in range(a, z):
+            here[origin + first[s]] += loss[s] - before
+            before = loss[s]
+            so_far = min(so_far, loss[s])
+            left[origin + first[s]] += so_far - so_far_before
+            so_far_before = so_far
+        # A cut after place c leaves what begins behind it.
+        so_far = LARGE
+        end = part.place_start[j + 1] - part.place_start[j] - 1
+        for s in range(z - 1, a - 1, -1):
+            so_far = min(so_far, loss[s])
+            begin = max(first[s] - 1, 0)
+            right[origin + begin] += so_far
+            right[origin + end] -= so_far
+            end = begin

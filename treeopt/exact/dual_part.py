@@ -84,20 +84,21 @@ def trimmed(new: Part, n_places: int, n_boxes: int, n_trees: int) -> Part:
 
     The other numbers follow: ``pair_start`` has the number of pairs, and so on.
     """
-    n_pairs = new.pair_start[n_trees]
-    n_segments, n_limits = new.segment_start[n_pairs], new.limit_start[n_pairs]
+    n_pairs = np.int64(new.pair_start[n_trees])
+    n_segments = np.int64(new.segment_start[n_pairs])
+    n_limits = np.int64(new.limit_start[n_pairs])
     return Part(
         new.place_start,
         first_of(new.place, n_places, new.stop),
         first_of(new.value, n_boxes, new.stop),
-        new.tree_start[: n_trees + 1].copy(),
-        new.pair_start[: n_trees + 1].copy(),
-        new.pair_feature[:n_pairs].copy(),
-        new.segment_start[: n_pairs + 1].copy(),
+        first_of(new.tree_start, n_trees + 1, new.stop),
+        first_of(new.pair_start, n_trees + 1, new.stop),
+        first_of(new.pair_feature, n_pairs, new.stop),
+        first_of(new.segment_start, n_pairs + 1, new.stop),
         first_of(new.first, n_segments, new.stop),
         first_of(new.end, n_segments, new.stop),
         first_of(new.lam, n_segments, new.stop),
-        new.limit_start[: n_pairs + 1].copy(),
+        first_of(new.limit_start, n_pairs + 1, new.stop),
         first_of(new.box, n_limits, new.stop),
         first_of(new.from_, n_limits, new.stop),
         first_of(new.to, n_limits, new.stop),
@@ -120,16 +121,26 @@ def whole_part(leaves: Leaves, step: float) -> Part:
         for j in range(p):
             if is_set(leaves.stop):
                 break
-            if not mark_cuts(leaves, t, j, mark, t * p + j + 1):
+            size = leaves.place_start[j + 1] - leaves.place_start[j]
+            low = leaves.low[j, leaves.start[t] : leaves.start[t + 1]]
+            high = leaves.high[j, leaves.start[t] : leaves.start[t + 1]]
+            if not mark_cuts(low, high, size, mark, t * p + j + 1):
                 continue
-            n_segments = add_segments(leaves, part, j, n_segments, mark, t * p + j + 1, segment)
-            n_limits = add_limits(leaves, part, t, j, n_limits, segment)
+            first, end, lam = part.first, part.end, part.lam
+            n_segments = add_segments(
+                first, end, lam, n_segments, size, mark, t * p + j + 1, segment
+            )
+            for i in range(low.size):
+                if low[i] > 0 or high[i] < size - 1:
+                    part.box[n_limits] = leaves.start[t] + i
+                    part.from_[n_limits], part.to[n_limits] = segment[low[i]], segment[high[i]]
+                    n_limits += 1
             part.pair_feature[n_pairs] = j
             n_pairs += 1
             part.segment_start[n_pairs] = n_segments
             part.limit_start[n_pairs] = n_limits
         part.pair_start[t + 1] = n_pairs
-    round_down(leaves, step, part)
+    round_down(leaves.value, step, part.value, leaves.stop)
     whole: Part = trimmed(part, part.place.size, part.value.size, n_trees)
     return whole
 
@@ -176,12 +187,11 @@ def empty_part(leaves: Leaves, n_limits: int) -> Part:
 
 
 @inlined
-def mark_cuts(leaves: Leaves, t: int, j: int, mark: IntArray, stamp: int) -> bool:
+def mark_cuts(low: Int32Array, high: Int32Array, size: int, mark: IntArray, stamp: int) -> bool:
     """Mark the places of a feature where a box of a tree begins or ends; tell if there is a cut."""
-    size = leaves.place_start[j + 1] - leaves.place_start[j]
     any_cut = False
-    for i in range(leaves.start[t], leaves.start[t + 1]):
-        a, b = leaves.low[j, i], leaves.high[j, i] + 1
+    for i in range(low.size):
+        a, b = low[i], high[i] + 1
         mark[a] = mark[b] = stamp
         any_cut = any_cut or a > 0 or b < size
     return any_cut
@@ -189,45 +199,37 @@ def mark_cuts(leaves: Leaves, t: int, j: int, mark: IntArray, stamp: int) -> boo
 
 @inlined
 def add_segments(
-    leaves: Leaves, part: Part, j: int, n: int, mark: IntArray, stamp: int, segment: IntArray
+    first: Int32Array,
+    end: Int32Array,
+    lam: FloatArray,
+    n: int,
+    size: int,
+    mark: IntArray,
+    stamp: int,
+    segment: IntArray,
 ) -> int:
     """Add the segments between the marked cuts of a feature, and note that of each place.
 
     Returns the new number of segments.
     """
-    size = leaves.place_start[j + 1] - leaves.place_start[j]
-    part.first[n] = 0
+    first[n] = 0
     for c in range(size):
         if c > 0 and mark[c] == stamp:
-            part.end[n] = c
-            part.lam[n] = 0.0
+            end[n] = c
+            lam[n] = 0.0
             n += 1
-            part.first[n] = c
+            first[n] = c
         segment[c] = n
-    part.end[n] = size
-    part.lam[n] = 0.0
+    end[n] = size
+    lam[n] = 0.0
     return n + 1
 
 
 @inlined
-def add_limits(leaves: Leaves, part: Part, t: int, j: int, n: int, segment: IntArray) -> int:
-    """Add the limits of a tree's boxes along a feature; return the new number of limits."""
-    size = leaves.place_start[j + 1] - leaves.place_start[j]
-    for i in range(leaves.start[t], leaves.start[t + 1]):
-        a, b = leaves.low[j, i], leaves.high[j, i]
-        if a > 0 or b < size - 1:
-            part.box[n] = i
-            part.from_[n], part.to[n] = segment[a], segment[b]
-            n += 1
-    return n
-
-
-@inlined
-def round_down(leaves: Leaves, step: float, part: Part) -> None:
-    """Set the values of a part: those of the leaves, rounded down to multiples of a step."""
-    n = part.value.size
-    for a in range(0, n, COPIED):
-        if is_set(leaves.stop):
+def round_down(value: FloatArray, step: float, rounded: FloatArray, stop: IntArray) -> None:
+    """Round values down to multiples of a step."""
+    for a in range(0, value.size, COPIED):
+        if is_set(stop):
             break
-        for i in range(a, min(a + COPIED, n)):
-            part.value[i] = np.floor(leaves.value[i] / step) * step
+        for i in range(a, min(a + COPIED, value.size)):
+            rounded[i] = np.floor(value[i] / step) * step

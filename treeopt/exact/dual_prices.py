@@ -101,13 +101,14 @@ def set_prices(part: Part, ascent: Ascent, j: int, step: float) -> float:
     sum_of_largest = take_marginals(part, ascent, pairs)
     if is_set(part.stop):
         return LARGE
-    lowest: float = add_up(part, ascent, j, sum_of_largest)
+    origin = part.place_start[j]
+    lowest: float = add_up(ascent, origin, n, sum_of_largest)
     share_equally(part, ascent, pairs, n, lowest, step)
     share_rest(part, ascent, pairs, n, lowest, step)
     pay_shares(part, ascent, pairs)
     if is_set(part.stop):
         return LARGE
-    lowest = new_theta(part, ascent, j)
+    lowest = new_theta(ascent, origin, n)
     return lowest
 
 
@@ -148,13 +149,12 @@ def take_marginals(part: Part, ascent: Ascent, pairs: IntArray) -> float:
 
 
 @inlined
-def add_up(part: Part, ascent: Ascent, j: int, sum_of_largest: float) -> float:
+def add_up(ascent: Ascent, origin: int, n: int, sum_of_largest: float) -> float:
     """Write the sum of all marginals and θ for each place into ``table[0]``; return the lowest."""
     theta, events, table = ascent.theta, ascent.events, ascent.table
-    origin = part.place_start[j]
     lowest = LARGE
     total, largest = 0.0, 0.0
-    for c in range(part.place_start[j + 1] - origin):
+    for c in range(n):
         largest = max(largest, abs(theta[origin + c]))
         total += events[c]
         table[0, c] = theta[origin + c] + total
@@ -170,12 +170,13 @@ def share_equally(
 ) -> None:
     """Give each tree an equal share of what its segments have to spare at least."""
     share, events, table = ascent.share, ascent.events, ascent.table
-    fill_minima(table, 0, n)
+    row = np.int64(0)
+    fill_minima(table, row, n)
     part_of = 1.0 / pairs.size
     for q in pairs:
         before = 0.0
         for s in range(part.segment_start[q], part.segment_start[q + 1]):
-            spare = lowest_between(table, 0, part.first[s], part.end[s]) - lowest
+            spare = lowest_between(table, row, part.first[s], part.end[s]) - lowest
             share[s] = np.floor(spare * part_of / step) * step
             events[part.first[s]] += share[s] - before
             before = share[s]
@@ -192,12 +193,13 @@ def share_rest(
         total += events[c]
         table[1, c] = (table[0, c] - lowest) / total if total > 0.0 else LARGE
         events[c] = 0.0
-    fill_minima(table, 1, n)
+    row = np.int64(1)
+    fill_minima(table, row, n)
     for q in pairs:
         before = 0.0
         for s in range(part.segment_start[q], part.segment_start[q + 1]):
             if share[s] > 0.0:
-                factor = lowest_between(table, 1, part.first[s], part.end[s]) * (1.0 - 1e-12)
+                factor = lowest_between(table, row, part.first[s], part.end[s]) * (1.0 - 1e-12)
                 share[s] = np.floor(share[s] * factor / step) * step
             events[part.first[s]] += share[s] - before
             before = share[s]
@@ -224,13 +226,12 @@ def pay_shares(part: Part, ascent: Ascent, pairs: IntArray) -> None:
 
 
 @inlined
-def new_theta(part: Part, ascent: Ascent, j: int) -> float:
+def new_theta(ascent: Ascent, origin: int, n: int) -> float:
     """Set θ to what is not given away; return the lowest."""
     theta, events, table = ascent.theta, ascent.events, ascent.table
-    origin = part.place_start[j]
     lowest = LARGE
     total = 0.0
-    for c in range(part.place_start[j + 1] - origin):
+    for c in range(n):
         total += events[c]
         theta[origin + c] = table[0, c] - total
         lowest = min(lowest, theta[origin + c])

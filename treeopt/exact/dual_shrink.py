@@ -72,7 +72,8 @@ def shrink(part: Part, keep: BoolArray) -> tuple[float, Part]:
     join_segments(part, keep, left, new)
     copy_limits(part, left, new)
     n_places = number_places(part, keep, left.begins, new, n_trees)
-    return settled, trimmed(new, n_places, n_boxes, n_trees)
+    # As int64 from the start: else numba compiles the function for the literal 0, too.
+    return settled, trimmed(new, np.int64(n_places), np.int64(n_boxes), np.int64(n_trees))
 
 
 @inlined
@@ -173,7 +174,8 @@ def settle_trees(part: Part, alive: BoolArray, left: Remains, new: Part) -> tupl
 @inlined
 def cut_pairs(part: Part, left: Remains) -> None:
     """Mark where the limits of remaining boxes cut their pairs; settle pairs without a cut."""
-    some, is_cut = left.some, left.is_cut
+    some, is_cut, new_box = left.some, left.is_cut, left.new_box
+    from_some, to_some = left.from_some, left.to_some
     for q in range(part.pair_feature.size):
         a, z = part.segment_start[q], part.segment_start[q + 1] - 1
         while a < z and not some[a]:
@@ -183,7 +185,7 @@ def cut_pairs(part: Part, left: Remains) -> None:
         any_cut = False
         end = part.limit_start[q + 1] if a < z else part.limit_start[q]
         for i in range(part.limit_start[q], end):
-            if left.new_box[part.box[i]] < 0:
+            if new_box[part.box[i]] < 0:
                 continue
             if is_set(part.stop):
                 return
@@ -192,7 +194,7 @@ def cut_pairs(part: Part, left: Remains) -> None:
                 b += 1
             while not some[e]:
                 e -= 1
-            left.from_some[i], left.to_some[i] = b, e
+            from_some[i], to_some[i] = b, e
             if b > a:
                 is_cut[b] = True
                 any_cut = True
@@ -212,47 +214,51 @@ def join_segments(part: Part, keep: BoolArray, left: Remains, new: Part) -> None
 
     The first place of each is an old place, for now.
     """
+    some, is_cut, joined, begins = left.some, left.is_cut, left.joined, left.begins
+    lam, new_lam, new_first = part.lam, new.lam, new.first
     n_pairs, at, tree = 0, -1, 0
     for t in range(part.tree_start.size - 1):
+        if not left.stays[t]:
+            continue
         for q in range(part.pair_start[t], part.pair_start[t + 1]):
             a = left.first_some[q]
             if a < 0:
                 continue
             j = part.pair_feature[q]
             for s in range(a, left.last_some[q] + 1):
-                if left.some[s]:
-                    if s == a or left.is_cut[s]:
+                if some[s]:
+                    if s == a or is_cut[s]:
                         at += 1
-                        new.lam[at] = part.lam[s]
+                        new_lam[at] = lam[s]
                         c = part.place_start[j] + part.first[s]
                         while not keep[c]:
                             c += 1
-                        left.begins[c] = left.begins[c] or s > a
-                        new.first[at] = c
-                    elif part.lam[s] < new.lam[at]:
-                        new.lam[at] = part.lam[s]
-                left.joined[s] = at
+                        begins[c] = begins[c] or s > a
+                        new_first[at] = c
+                    elif lam[s] < new_lam[at]:
+                        new_lam[at] = lam[s]
+                joined[s] = at
             new.pair_feature[n_pairs] = j
             n_pairs += 1
             new.segment_start[n_pairs] = at + 1
-        if left.stays[t]:
-            tree += 1
-            new.pair_start[tree] = n_pairs
+        tree += 1
+        new.pair_start[tree] = n_pairs
 
 
 @inlined
 def copy_limits(part: Part, left: Remains, new: Part) -> None:
     """Write the limits of the new pairs: those of boxes that do not span all segments."""
+    joined, from_some, to_some, new_box = left.joined, left.from_some, left.to_some, left.new_box
     n_pairs, n = 0, 0
     for q in range(part.pair_feature.size):
         if left.first_some[q] < 0:
             continue
         first, last = new.segment_start[n_pairs], new.segment_start[n_pairs + 1] - 1
         for i in range(part.limit_start[q], part.limit_start[q + 1]):
-            box = left.new_box[part.box[i]]
+            box = new_box[part.box[i]]
             if box < 0:
                 continue
-            b, e = left.joined[left.from_some[i]], left.joined[left.to_some[i]]
+            b, e = joined[from_some[i]], joined[to_some[i]]
             if b > first or e < last:
                 new.box[n] = box
                 new.from_[n], new.to[n] = b, e

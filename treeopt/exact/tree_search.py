@@ -259,13 +259,14 @@ def is_closed(search_state: Array, ties: Ties, box: Int32Array, bound: float) ->
 
 
 @inlined
-def note_best(search: Search, box: Int32Array, bound: float) -> None:
+def note_best(
+    search_state: Array, best: Int32Array, ties: Ties, box: Int32Array, bound: float
+) -> None:
     """Note the middle of a box as the best point; drop ties that it is clearly better than."""
-    state, ties = search.state[0], search.ties
-    p = search.best.size
+    state, p = search_state[0], best.size
     state.best = bound
     for k in range(p):
-        search.best[k] = (box[k] + box[p + k]) >> 1
+        best[k] = (box[k] + box[p + k]) >> 1
     n = 0
     for i in range(state.n_ties):
         if ties.bound[i] < bound + state.tie_tolerance:
@@ -313,7 +314,7 @@ def advance(leaves: Leaves, search: Search, min_gain: float, work: int) -> int:
             if state.n_open == 0:
                 return DONE
             node = begin_plunge(leaves, search, first)
-        elif is_plunge_over(search):
+        elif is_plunge_over(search.state, search.level, search.lists.arena.size):
             if state.n_unused < 2 * search.level.size:
                 return FULL
             end_plunge(search, child_box)
@@ -341,12 +342,12 @@ def begin_plunge(leaves: Leaves, search: Search, first: IntArray) -> OpenNode:
 
 
 @inlined
-def is_plunge_over(search: Search) -> bool:
+def is_plunge_over(search_state: Array, levels: Array, arena_size: int) -> bool:
     """Tell whether a plunge has had its nodes, or has no room to go deeper."""
-    state = search.state[0]
-    level = search.level[state.level]
-    is_deep: bool = state.level + 2 > search.level.size
-    has_no_room: bool = level.end + (level.end - level.at) > search.lists.arena.size
+    state = search_state[0]
+    level = levels[state.level]
+    is_deep: bool = state.level + 2 > levels.size
+    has_no_room: bool = level.end + (level.end - level.at) > arena_size
     return state.plunged >= state.plunge_nodes or is_deep or has_no_room
 
 
@@ -426,7 +427,7 @@ def filter_node(
             state.level = node.level
             return
         if found.outcome == SOLVED:
-            note_best(search, box, bound)
+            note_best(search.state, search.best, search.ties, box, bound)
             return
         if found.outcome == EMPTY:
             return

@@ -118,6 +118,7 @@ class Walk(NamedTuple):
     box: Int32Array
     allowed: BoolArray
     waiting: IntArray  # a node and its level
+    on_right: BoolArray  # room: the places of an unordered feature that go right at a split
 
 
 @kernel
@@ -142,6 +143,7 @@ def list_boxes(
         np.empty((depth, 2 * p), np.int32),
         np.empty((depth, grid.place_start[-1]), np.bool_),
         np.empty((depth, 2), np.int64),
+        np.empty(grid.place_start[-1], np.bool_),
     )
     n_trees = trees.tree_start.size - 1
     while t < n_trees and total < pause_at:
@@ -161,7 +163,7 @@ def list_boxes(
     return t, total
 
 
-@inlined
+@kernel
 def meet_boxes(
     trees: TreesToList,
     grid: GridPlaces,
@@ -205,7 +207,7 @@ def walk_down(
 
     Right children wait. Returns the leaf's node, its level and the top of what waits.
     """
-    p, box, allowed = grid.ordered.size, walk.box, walk.allowed
+    p, box, allowed, on_right = grid.ordered.size, walk.box, walk.allowed, walk.on_right
     while trees.left[i] >= 0:
         j = trees.slot_feature[trees.slot[i]]
         k = grid.free[j]
@@ -217,7 +219,10 @@ def walk_down(
             q = grid.below[grid.below_start[j] + trees.rank[i]]
             side = LEFT if box[d, p + k] < q else RIGHT if box[d, k] >= q else BOTH
         else:
-            side = sides_of_places(trees, grid, allowed[d], i, k)
+            for c in range(grid.place_start[k], grid.place_start[k + 1]):
+                key = key_of(grid.place_cell[c], trees.slot[i], trees.slot_table, trees.lut)
+                on_right[c] = goes_right(key, trees.rank[i], trees.bit[i])
+            side = sides_of(allowed[d], on_right, grid.place_start[k], grid.place_start[k + 1])
         if side == LEFT:
             i = trees.left[i]
         elif side == RIGHT:
@@ -230,7 +235,8 @@ def walk_down(
             if grid.ordered[k]:
                 box[d, k], box[d + 1, p + k] = q, q - 1
             else:
-                divide_places(trees, grid, allowed[d + 1], allowed[d], i, k)
+                for c in range(grid.place_start[k], grid.place_start[k + 1]):
+                    allowed[d + 1 if on_right[c] else d, c] = False
             top += 1
             walk.waiting[top, 0], walk.waiting[top, 1] = trees.right[i], d
             d += 1
@@ -239,32 +245,13 @@ def walk_down(
 
 
 @inlined
-def sides_of_places(
-    trees: TreesToList, grid: GridPlaces, allowed: BoolArray, i: int, k: int
-) -> int:
-    """Return the sides of split ``i`` that have allowed places of the unordered feature ``k``."""
+def sides_of(allowed: BoolArray, on_right: BoolArray, first: int, end: int) -> int:
+    """Return the sides of a split on which there are allowed places."""
     to_left, to_right = False, False
-    for c in range(grid.place_start[k], grid.place_start[k + 1]):
-        if allowed[c]:
-            key = key_of(grid.place_cell[c], trees.slot[i], trees.slot_table, trees.lut)
-            if goes_right(key, trees.rank[i], trees.bit[i]):
-                to_right = True
-            else:
-                to_left = True
+    for c in range(first, end):
+        to_left |= allowed[c] and not on_right[c]
+        to_right |= allowed[c] and on_right[c]
     return (BOTH if to_right else LEFT) if to_left else RIGHT
-
-
-@inlined
-def divide_places(
-    trees: TreesToList, grid: GridPlaces, on_left: BoolArray, on_right: BoolArray, i: int, k: int
-) -> None:
-    """Leave on each side of split ``i`` only the places of feature ``k`` that go there."""
-    for c in range(grid.place_start[k], grid.place_start[k + 1]):
-        key = key_of(grid.place_cell[c], trees.slot[i], trees.slot_table, trees.lut)
-        if goes_right(key, trees.rank[i], trees.bit[i]):
-            on_left[c] = False
-        else:
-            on_right[c] = False
 
 
 @inlined
@@ -273,7 +260,7 @@ def meet_runs(grid: GridPlaces, room: BoxRoom, walk: Walk, d: int, n: int, max_b
     p, box = grid.ordered.size, walk.box[d]
     for u in range(grid.unordered.size):
         k = grid.unordered[u]
-        box[k], box[p + k] = run_from(walk.allowed[d], grid.place_start, k, 0)
+        box[k], box[p + k] = run_from(walk.allowed[d], grid.place_start, k, np.int64(0))
     more = True
     while more and n <= max_boxes:
         if n < len(room.met):
@@ -283,10 +270,10 @@ def meet_runs(grid: GridPlaces, room: BoxRoom, walk: Walk, d: int, n: int, max_b
         # The next run of the first feature that has one; features before it start again.
         for u in range(grid.unordered.size):
             k = grid.unordered[u]
-            a, b = run_from(walk.allowed[d], grid.place_start, k, box[p + k] + 1)
+            a, b = run_from(walk.allowed[d], grid.place_start, k, np.int64(box[p + k]) + 1)
             more = a <= b
             if not more:
-                a, b = run_from(walk.allowed[d], grid.place_start, k, 0)
+                a, b = run_from(walk.allowed[d], grid.place_start, k, np.int64(0))
             box[k], box[p + k] = a, b
             if more:
                 break
