@@ -124,8 +124,8 @@ def examine(
     work = add_losses(lists, at, n_trees, box, slack, place_start, room, stop)
     if is_set(stop):
         return Examined(EMPTY, -1, -1, 0.0, 0.0, 0, work)
-    least = min_gain * slack
-    score, feature, cut, left, right, scanned = best_cut(box, slack, least, place_start, room)
+    gain_floor = min_gain * slack
+    score, feature, cut, left, right, scanned = best_cut(box, slack, gain_floor, place_start, room)
     work += scanned
     n = take_over(box, room, changed)
     if n != 0:
@@ -136,7 +136,7 @@ def examine(
         for k in range(room.low.size):
             box[k], box[room.low.size + k] = room.common_low[k], room.common_high[k]
         return Examined(SOLVED, feature, cut, left, right, 0, work)
-    if score <= least * least:
+    if score <= gain_floor * gain_floor:
         # No cut gains anything: separate the best boxes of two trees.
         feature, cut, left, right = apart, room.common_high[apart], 0.0, 0.0
     return Examined(BRANCH, feature, cut, left, right, 0, work)
@@ -179,6 +179,7 @@ def add_losses(
         s, end = arena[at + t], arena[at + t + 1]
         row = arena[s]
         best = value[row]
+        # Features along which the best box does not reach through the node's box.
         n_active = 0
         for k in range(p):
             low, high = row_box[row, k], row_box[row, p + k]
@@ -189,6 +190,7 @@ def add_losses(
                 reach_low[n_active] = max(low, box[k])
                 reach_high[n_active] = min(high, box[p + k])
                 n_active += 1
+        # Each box that reaches further adds its loss to the cuts in between.
         s += 1
         while n_active > 0 and s < end:
             row = arena[s]
@@ -221,6 +223,7 @@ def add_losses(
                         reach_high[a] = reach_high[n_active]
                         continue
                 a += 1
+        # No box of interest reaches further.
         for a in range(n_active):
             k = active[a]
             new_low[k] = max(new_low[k], reach_low[a])
@@ -245,12 +248,12 @@ def lose_between(loss: FloatArray, side: int, begin: int, end: int, lost: float)
 
 @inlined
 def best_cut(
-    box: Int32Array, slack: float, least: float, place_start: IntArray, room: CutRoom
+    box: Int32Array, slack: float, gain_floor: float, place_start: IntArray, room: CutRoom
 ) -> tuple[float, int, int, float, float, int]:
     """Sum up the losses; narrow what is left of the box, and find the best cut.
 
     Returns its score, feature, last place on the left, the gains of both sides, and the work. A
-    gain counts as at least ``least``.
+    gain counts as at least ``gain_floor``.
     """
     p = box.size // 2
     best_score, feature, cut, left_gain, right_gain = -1.0, -1, -1, 0.0, 0.0
@@ -272,7 +275,7 @@ def best_cut(
             if right >= safe:
                 room.high[k] = min(room.high[k], c)
                 break
-            score = max(left, least) * max(right, least)
+            score = max(left, gain_floor) * max(right, gain_floor)
             if score > best_score:
                 best_score, feature, cut = score, k, c
                 left_gain, right_gain = left - off, right - off
