@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make demo             run the demonstration"
 	@echo "make test             run the tests"
-	@echo "make lint             ruff check, ruff format --check, mypy --strict"
+	@echo "make lint             ruff check, ruff format --check, mypy --strict, import contracts"
 	@echo "make bench            the short form of every benchmark, in under a quarter of an hour"
 
 demo: $(VENV)/.stamp-demo
@@ -26,6 +26,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict treeopt
+	$(BIN)/lint-imports
 
 BENCHMARKS := evaluator black_box exact forest_table forest_figures ablation unseen
 BENCHMARKS += tuning_tables tuning_landscape tuning_cost time_limits
