@@ -292,14 +292,14 @@ def test_missing_name_without_a_folder(tmp_path):
         "Available: a1a, bodyfat, boston, german_numer, mpg, pima_diabetes. "
         "TREEOPT_DATA is not set. "
         f"scikit-learn's data home is {str(tmp_path / 'home')!r}, which is not a folder. "
-        "Set TREEOPT_DATA to a folder holding nothing.csv or nothing.npz."
+        "Set TREEOPT_DATA to a folder with nothing.csv or nothing.npz."
     )
 
 
 def test_missing_name_with_a_folder(folder, home):
     with pytest.raises(DatasetNotFoundError) as caught:
         load("nothing")
-    assert str(caught.value).count("which does not hold it") == 2
+    assert str(caught.value).count("which does not contain it") == 2
 
 
 def test_missing_name_with_a_wrong_folder(monkeypatch, tmp_path):
@@ -343,7 +343,7 @@ def test_only_plain_names_are_accepted(name):
     [
         ("target,a\n1,2\n", "the last column of bad.csv is 'a'"),
         ("a,target\n1,2\nx,3\n", "column 'a' of bad.csv has 'x' in line 3"),
-        ("a,target\n1,2\n1\n", "line 3 of bad.csv has 1 fields, the header 2"),
+        ("a,target\n1,2\n1\n", "line 3 of bad.csv has 1 fields, but the header has 2"),
         ("a,target\n", "bad.csv has no rows"),
         ("", "bad.csv has no rows"),
     ],
@@ -424,7 +424,7 @@ def test_no_network():
         "TREEOPT_DATA is not set",
         "scikit-learn's data home is",
         "It could not be fetched from OpenML (data_id 32): <urlopen error",
-        "Set TREEOPT_DATA to a folder holding pendigits.csv or pendigits.npz. Or go online",
+        "Set TREEOPT_DATA to a folder with pendigits.csv or pendigits.npz. Or go online",
     )
     with pytest.raises(DatasetNotFoundError, match=says(*parts)):
         load("pendigits")

@@ -1,4 +1,4 @@
-"""Reading the arguments that several functions share."""
+"""Read arguments that several functions share."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ R = TypeVar("R")
 def takes_arguments_of(
     function: Callable[Concatenate[float, P], R], options: Callable[..., Any]
 ) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Return a decorator that gives a function the parameters of another, but for its first.
+    """Return a decorator that gives a function the signature of another without its first argument.
 
-    Where that takes ``**options``, the parameters of the function ``options`` are shown instead.
-    So a signature is written once, and is shown and checked wherever it holds.
+    If ``function`` takes ``**options``, the signature has the parameters of ``options`` instead. A
+    signature is thus written once, and is shown and checked wherever it is used.
     """
     parameters: list[Parameter] = []
     for parameter in list(signature(function).parameters.values())[1:]:
@@ -49,7 +49,7 @@ def takes_arguments_of(
 
 
 def read_seed(rng: Any) -> int:
-    """Return a seed from a number, a Generator or None."""
+    """Return a seed from an integer, a Generator or None."""
     try:
         return int(np.random.default_rng(rng).integers(2**63))
     except (TypeError, ValueError) as error:
@@ -67,7 +67,7 @@ def read_time_limit(time_limit: Any) -> float | None:
 
 
 def as_float(value: Any) -> float | None:
-    """Return a number as a float; None if it is no number, or larger than any float."""
+    """Return a number as a float; None if it is not a number or does not fit a float."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     try:
         return float(value) if is_number else None
@@ -76,7 +76,7 @@ def as_float(value: Any) -> float | None:
 
 
 def read_count(value: Any, name: str) -> int:
-    """Return a whole number above 0."""
+    """Return an integer above 0."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not 0 < value < 2**62:
         raise InputError(f"{name} is {value!r}. Pass a whole number above 0.")
@@ -90,11 +90,13 @@ def read_weights(weights: Any, n: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise InputError(f"weights is {weights!r}. Pass one number per coordinate.") from None
     if array.shape != (n,):
-        raise InputError(f"weights has shape {array.shape}. Pass one number for each of {n}.")
+        raise InputError(
+            f"weights has shape {array.shape}. Pass one number for each of {n} coordinates."
+        )
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
         raise InputError(
-            f"weights[{bad[0]}] is {array[bad[0]]}. Pass a finite number of at least 0 for each."
+            f"weights[{bad[0]}] is {array[bad[0]]}. Pass finite numbers of at least 0."
         )
     return array
 
@@ -102,17 +104,19 @@ def read_weights(weights: Any, n: int) -> NDArray[np.float64]:
 def read_callback(callback: Any) -> Any:
     """Return a function or None."""
     if callback is not None and not callable(callback):
-        raise InputError(f"callback is {callback!r}, which is no function. Pass one, or None.")
+        raise InputError(
+            f"callback is {callback!r}, which is not callable. Pass a function or None."
+        )
     return callback
 
 
 def read_n_jobs(n_jobs: Any) -> int:
-    """Return the number of threads that ``n_jobs`` asks for, as scikit-learn counts them."""
+    """Return the number of threads for ``n_jobs``, with scikit-learn's meaning of -1 and None."""
     if n_jobs is None:
         return 1
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if not whole or n_jobs == 0 or n_jobs < -1:
         raise InputError(
-            f"n_jobs is {n_jobs!r}: pass the number of threads, or -1 for one per processor."
+            f"n_jobs is {n_jobs!r}. Pass the number of threads, or -1 for one per processor."
         )
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)

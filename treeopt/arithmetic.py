@@ -1,4 +1,4 @@
-"""Floating-point errors of NumPy: off within treeopt, as the user has set them in callbacks."""
+"""Ignore NumPy's floating-point errors within treeopt, but not in the user's callbacks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ R = TypeVar("R")
 def quiet(function: Callable[P, R]) -> Callable[P, R]:
     """Run a function without NumPy's floating-point warnings and errors.
 
-    Casts that overflow are part of what treeopt computes with, so `numpy.seterr` must not matter.
-    A keyword argument ``callback`` is called with the setting of the caller.
+    treeopt relies on casts that overflow, so the user's `numpy.seterr` must not affect it. The
+    keyword argument ``callback`` is called with the caller's setting.
     """
 
     @wraps(function)
@@ -31,7 +31,7 @@ def quiet(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _with_setting(callback: Callable[..., Any], setting: Any) -> Callable[..., Any]:
-    """Return the callback such that it runs under a setting of `numpy.seterr`."""
+    """Return a callback that runs with a setting of `numpy.seterr`."""
 
     def run(*args: Any) -> Any:
         with np.errstate(**setting):

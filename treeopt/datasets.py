@@ -1,7 +1,7 @@
-"""The data sets of the tests, the benchmarks and the demonstration.
+"""Data sets for the tests, the benchmarks and the demonstration.
 
-A data set is one file, ``NAME.csv`` or ``NAME.npz``. It is looked for in three
-folders, in this order:
+A data set is one file, ``NAME.csv`` or ``NAME.npz``. Three folders are searched,
+in this order:
 
 1. the shipped data: ``treeopt/data`` in an installed package, ``data`` beside
    the package in a checkout;
@@ -9,12 +9,12 @@ folders, in this order:
 3. scikit-learn's data home: the folder named by ``SCIKIT_LEARN_DATA``, or
    ``~/scikit_learn_data``.
 
-The first folder that holds the name wins; within a folder CSV goes before NPZ.
-If none does, ``mnist`` and ``pendigits`` are fetched from OpenML. scikit-learn
-keeps what it fetched in its data home.
+The first folder with a matching file is used; within a folder, CSV has priority
+over NPZ. If there is no file, ``mnist`` and ``pendigits`` are fetched from
+OpenML. scikit-learn caches fetched data in its data home.
 
-A CSV file has a header, numbers only, and its last column is ``target``. The
-one exception is ``mpg``, see `load`. An NPZ file has the arrays ``X`` of shape
+A CSV file has a header and only numbers, and its last column is ``target``. The
+only exception is ``mpg``, see `load`. An NPZ file has the arrays ``X`` of shape
 (n, p) and ``y`` of shape (n,); its features are named ``x0``, ``x1``, ...
 """
 
@@ -43,7 +43,7 @@ _SUFFIXES = (".csv", ".npz")
 
 
 class DatasetNotFoundError(TreeoptError, FileNotFoundError):
-    """The data set is in no folder and not to be fetched; the message says what to do."""
+    """The data set is in no folder and cannot be fetched; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +53,11 @@ class Dataset:
     Attributes
     ----------
     name : str
-        The name it was loaded by.
+        The name passed to `load`.
     X : ndarray of float64, shape (n, p)
         One row per case, one column per feature.
     y : ndarray of float64, shape (n,)
-        The target. Class labels are whole numbers stored as floats.
+        The target. Class labels are integers stored as floats.
     feature_names : tuple of str
         The names of the p columns of `X`.
     """
@@ -68,12 +68,12 @@ class Dataset:
     feature_names: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return `X` as a pandas DataFrame; the target is not part of it.
+        """Return `X` as a pandas DataFrame, without the target.
 
         Returns
         -------
         pandas.DataFrame
-            A copy of `X`, its columns named by `feature_names`.
+            A copy of `X` with the columns `feature_names`.
 
         Raises
         ------
@@ -89,14 +89,14 @@ class Dataset:
         try:
             import pandas as pd
         except ImportError as error:
-            message = "Dataset.frame needs pandas. Install it, or work with Dataset.X."
+            message = "Dataset.frame needs pandas. Install it, or use Dataset.X."
             raise ImportError(message) from error
         return pd.DataFrame(self.X.copy(), columns=list(self.feature_names))
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the columns of a CSV file are to be read."""
+    """The meaning of the columns of a CSV file."""
 
     target: str = "target"
     dropped: tuple[str, ...] = ()
@@ -114,20 +114,20 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class _OpenML:
-    """A data set at OpenML with the rows of ours, in the same order."""
+    """A data set at OpenML with the same rows as ours, in the same order."""
 
     data_id: int
     shape: tuple[int, int]
 
 
-# Choice: only sets whose rows are known to be ours. OpenML's ijcnn has 191,681 rows
-# where ijcnn1 has 141,691, and its svmguide3 may lack the 41 test rows.
+# Choice: only sets whose rows are known to equal ours. OpenML's ijcnn has 191,681 rows
+# but ijcnn1 has 141,691, and OpenML's svmguide3 may lack the 41 test rows.
 _OPENML = {
     "mnist": _OpenML(554, (70_000, 784)),
     "pendigits": _OpenML(32, (10_992, 16)),
 }
 
-# Where the others can be had.
+# Sources of the other data sets.
 _SOURCES = {
     "fourclass": (
         "data/fourclass.binary (LIBSVM's format) of the GitHub repository deshanadesai/GreedyBoost"
@@ -144,13 +144,13 @@ _SOURCES = {
 
 
 def available() -> tuple[str, ...]:
-    """Return the names that `load` finds in a folder at this moment, sorted.
+    """Return the sorted names of the data sets that `load` currently finds in a folder.
 
     Returns
     -------
     tuple of str
         The shipped data sets, those in the folder ``TREEOPT_DATA`` and those in
-        scikit-learn's data home. OpenML is not asked.
+        scikit-learn's data home. OpenML is not queried.
 
     Examples
     --------
@@ -167,32 +167,32 @@ def load(name: str) -> Dataset:
     Parameters
     ----------
     name : str
-        One of the names in `available`, which is the file's name without its
-        ending; or ``"mnist"`` or ``"pendigits"``, which are fetched from OpenML
-        if no folder holds them.
+        One of the names returned by `available`: a file name without its
+        extension. Or ``"mnist"`` or ``"pendigits"``, which are fetched from
+        OpenML if no folder has them.
 
     Returns
     -------
     Dataset
-        Arrays of float64, read anew by every call.
+        Arrays of float64. Every call reads the file again.
 
     Raises
     ------
     DatasetNotFoundError
-        If no folder holds ``NAME.csv`` or ``NAME.npz``, and OpenML does not have
-        it or cannot be reached.
+        If no folder has ``NAME.csv`` or ``NAME.npz``, and the data set is not at
+        OpenML or OpenML cannot be reached.
     ValueError
-        If the file is not of the form described in the module's docstring.
+        If the file does not have the format described in the module's docstring.
 
     Notes
     -----
-    ``mpg`` is stored as published, with labels and two possible targets. Here
-    its target is ``cty``, and ``hwy`` is dropped because it measures nearly the
-    same thing. ``displ``, ``year`` and ``cyl`` are taken as they are. The
+    ``mpg`` is stored as published, with labels and two possible targets. Its
+    target here is ``cty``. The column ``hwy`` is dropped because it measures
+    nearly the same thing. ``displ``, ``year`` and ``cyl`` are unchanged. The
     columns ``manufacturer``, ``model``, ``trans``, ``drv``, ``fl`` and
-    ``class`` become the codes 0, 1, 2, ... of their labels in sorted order, so
-    ``drv`` has 0 for ``"4"``, 1 for ``"f"`` and 2 for ``"r"``. The codes carry
-    no order worth trusting. The columns stay in the order of the file.
+    ``class`` contain the codes 0, 1, 2, ... of the sorted labels. For example,
+    ``drv`` is 0 for ``"4"``, 1 for ``"f"`` and 2 for ``"r"``. The order of the
+    codes has no meaning. The columns are in the order of the file.
 
     Examples
     --------
@@ -227,16 +227,16 @@ def _extra_folder() -> Path | None:
 
 
 def _data_home() -> Path:
-    """Return what `sklearn.datasets.get_data_home` returns, but create no folder."""
+    """Return the path of `sklearn.datasets.get_data_home` without creating the folder."""
     value = os.environ.get("SCIKIT_LEARN_DATA") or os.path.join("~", "scikit_learn_data")
-    return Path(os.path.expanduser(value))  # where there is no home, "~" stays and nothing fails
+    return Path(os.path.expanduser(value))  # without a home folder, "~" stays and nothing fails
 
 
 def _files() -> dict[str, Path]:
-    """Map every name to its file, the first folder and suffix winning."""
+    """Return the file of every name; the first folder and suffix have priority."""
     files: dict[str, Path] = {}
     for folder in (_shipped_folder(), _extra_folder(), _data_home()):
-        if folder is None or not os.path.isdir(folder):  # False, too, where we may not look
+        if folder is None or not os.path.isdir(folder):  # also False without permission
             continue
         for suffix in _SUFFIXES:
             for path in sorted(folder.glob(f"*{suffix}")):
@@ -248,14 +248,14 @@ def _not_found(name: str, failure: str = "") -> str:
     if name in _SOURCES:
         origin = f" Make it from {_SOURCES[name]}: numpy.savez('{name}.npz', X=X, y=y), X dense."
     elif failure:
-        origin = " Or go online: it is fetched once and then kept in the data home."
+        origin = " Or go online: it is fetched once and then cached in the data home."
     else:
         origin = ""
     return (
         f"there is no data set {name!r}. Available: {', '.join(available()) or 'none'}. "
         f"{_VARIABLE} {_state(_extra_folder())}. "
         f"scikit-learn's data home {_state(_data_home())}. {failure}"
-        f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz.{origin}"
+        f"Set {_VARIABLE} to a folder with {name}.csv or {name}.npz.{origin}"
     )
 
 
@@ -264,16 +264,16 @@ def _state(folder: Path | None) -> str:
         return "is not set"
     if not os.path.isdir(folder):
         return f"is {str(folder)!r}, which is not a folder"
-    return f"is {str(folder)!r}, which does not hold it"
+    return f"is {str(folder)!r}, which does not contain it"
 
 
 def _fetch(name: str) -> Dataset:
-    """Fetch a data set from OpenML, or take what scikit-learn kept of it."""
+    """Fetch a data set from OpenML, or load it from scikit-learn's cache."""
     from sklearn.datasets import fetch_openml
 
     source = _OPENML[name]
-    # Choice: the slower parser, because the other needs pandas, and scikit-learn 1.9.1
-    # with pandas 3.1 fails on labels that are numbers.
+    # Choice: the slower parser. The other one needs pandas, and fails on labels that are
+    # numbers with scikit-learn 1.9.1 and pandas 3.1.
     try:
         fetched = fetch_openml(
             data_id=source.data_id, as_frame=False, parser="liac-arff", n_retries=1
@@ -288,7 +288,7 @@ def _fetch(name: str) -> Dataset:
         raise ValueError(
             f"OpenML's data_id {source.data_id} has X of shape {X.shape} and y of shape {y.shape}, "
             f"but {name} has {source.shape[0]} rows and {source.shape[1]} features. "
-            f"Set {_VARIABLE} to a folder holding {name}.csv or {name}.npz."
+            f"Set {_VARIABLE} to a folder with {name}.csv or {name}.npz."
         )
     return Dataset(name, X, y, _numbered(X))
 
@@ -310,8 +310,8 @@ def _read_csv(name: str, path: Path) -> Dataset:
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ValueError(
-                f"line {line} of {path.name} has {len(row)} fields, the header {len(header)}. "
-                "Give every line one field per column."
+                f"line {line} of {path.name} has {len(row)} fields, but the header has "
+                f"{len(header)}. Give every line one field per column."
             )
     cells = dict(zip(header, zip(*rows, strict=True), strict=True))
     names = tuple(c for c in header if c != layout.target and c not in layout.dropped)
@@ -323,7 +323,7 @@ def _read_csv(name: str, path: Path) -> Dataset:
 
 
 def _codes(labels: tuple[str, ...]) -> NDArray[np.float64]:
-    """Code each label by its rank among the sorted labels."""
+    """Return the rank of each label among the sorted labels."""
     code = {label: rank for rank, label in enumerate(sorted(set(labels)))}
     return np.array([code[label] for label in labels], dtype=np.float64)
 

@@ -1,14 +1,14 @@
-"""The exceptions treeopt raises.
+"""The exceptions that treeopt raises.
 
-Each message names the thing that is wrong, what was given, and what to do about it.
+Each message names the argument, what was given, what is accepted, and what to do next.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-SHOWN = 160
-"""Messages show at most this many characters of a value."""
+MAX_SHOWN = 160
+"""Maximum number of characters of a value in a message."""
 
 
 class TreeoptError(Exception):
@@ -24,17 +24,17 @@ class UnfittedModelError(TreeoptError, ValueError):
 
 
 class ModelFormatError(TreeoptError, ValueError):
-    """The model's own description contradicts itself."""
+    """The model's own data are inconsistent or not valid."""
 
 
 class InputError(TreeoptError, ValueError):
-    """An argument does not fit the model or the function it was given to."""
+    """An argument is not valid for the model or the function."""
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, on one line and cut short."""
+    """Return a value as text for a message, on one line and truncated."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # a whole number with more digits than Python writes
+    except ValueError:  # an integer with more digits than Python converts to text
         return "a number with thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."

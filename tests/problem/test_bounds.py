@@ -80,8 +80,8 @@ def test_bounds_are_copied():
         ([(0, np.inf)], ["bounds[0] is (0.0, inf)", "finite"]),
         ([(np.nan, 1)], ["bounds[0] is (nan, 1.0)", "finite"]),
         ([(0, None)], ["bounds[0]", "finite"]),
-        ({0: (0, 1)}, ["bounds is a mapping", "no model", "pairs"]),
-        (FRAME, ["bounds is a table", "no model", "pairs"]),
+        ({0: (0, 1)}, ["bounds is a mapping", "not a model", "pairs"]),
+        (FRAME, ["bounds is a table", "not a model", "pairs"]),
     ],
 )
 def test_wrong_bounds_of_a_function(bounds, parts):
@@ -94,7 +94,7 @@ def test_wrong_bounds_of_a_function(bounds, parts):
     [
         ([(0, 1)], ["bounds has 1 pair", "3 features", "Pass one pair for each"]),
         ({"temp": (0, 1)}, ["bounds has no pair for feature 'pH'", "Pass"]),
-        ({**dict.fromkeys(FRAME, (0, 1)), 0: (0, 1)}, ["bounds names feature 0 twice", "Drop"]),
+        ({**dict.fromkeys(FRAME, (0, 1)), 0: (0, 1)}, ["bounds names feature 0 twice", "Remove"]),
         ({"heat": (0, 1)}, ["'heat' is unknown", "'temp'"]),
         ({7: (0, 1)}, ["7", "0..2"]),
         ({"temp": (3, 4, 5)}, ["bounds['temp'] is (3, 4, 5)", "pair (low, high)"]),

@@ -53,7 +53,7 @@ REFUSED = {
     "evaluations of text": ({"max_evals": "many"}, ("max_evals is 'many'", "whole number")),
     "a seed of text": ({"rng": "seed"}, ("rng is 'seed'", "whole number or a Generator")),
     "a negative seed": ({"rng": -1}, ("rng is -1", "whole number")),
-    "a callback of text": ({"callback": "print"}, ("callback is 'print'", "no function")),
+    "a callback of text": ({"callback": "print"}, ("callback is 'print'", "not callable")),
     "no threads": ({"n_jobs": 0}, ("n_jobs is 0", "number of threads")),
     "half a thread": ({"n_jobs": 0.5}, ("n_jobs is 0.5", "number of threads")),
     "fewer threads": ({"n_jobs": -2}, ("n_jobs is -2", "number of threads")),
@@ -64,7 +64,7 @@ REFUSED = {
     "a list to fix": ({"fixed": [1, 2]}, ("fixed is [1, 2]", "mapping")),
     "fixed above": ({"fixed": {"a": 7}}, ("fixed has 7 for feature 'a'", "(0, 1)", "Widen")),
     "fixed below": ({"fixed": {0: -7}}, ("fixed has -7 for feature 'a'", "outside", "Widen")),
-    "fixed at text": ({"fixed": {"a": "x"}}, ("fixed['a'] has 'x'", "no number")),
+    "fixed at text": ({"fixed": {"a": "x"}}, ("fixed['a'] has 'x'", "not a number")),
     "fixed at infinity": ({"fixed": {"a": np.inf}}, ("fixed['a'] is inf", "finite")),
     "fixed too large": ({"fixed": {"a": 1e39}}, ("fixed['a'] is 1e+39", "finite")),
     "fixed at a list": ({"fixed": {"a": [1, 2]}}, ("fixed['a'] has [1, 2]", "Pass a number")),
@@ -75,7 +75,7 @@ REFUSED = {
     "half a feature": ({"integer": [0.5]}, ("feature is 0.5", "0..3")),
     "fixed between": (
         {"integer": ["b"], "fixed": {"b": 1.5}},
-        ("fixed has 1.5 for feature 'b'", "whole number", "Round"),
+        ("fixed has 1.5 for feature 'b'", "integer", "Round"),
     ),
     "unknown list": ({"categories": {"z": [1]}}, ("feature 'z' is unknown",)),
     "an empty list": ({"categories": {"a": []}}, ("categories['a'] is empty", "List")),
@@ -83,14 +83,14 @@ REFUSED = {
     "a number as list": ({"categories": {"a": 1}}, ("categories['a'] is 1", "list")),
     "a list with NaN": ({"categories": {"a": [1, np.nan]}}, ("categories['a']", "not finite")),
     "a list with infinity": ({"categories": {"a": [1, np.inf]}}, ("categories['a']", "not finite")),
-    "a list with text": ({"categories": {"a": ["x"]}}, ("categories['a'] has 'x'", "no number")),
+    "a list with text": ({"categories": {"a": ["x"]}}, ("categories['a'] has 'x'", "not a number")),
     "listed outside": (
         {"categories": {"a": [0.5, 7]}},
         ("categories lists 7 for feature 'a'", "outside its bounds (0, 1)", "Widen"),
     ),
     "listed and integer": (
         {"categories": {"a": [0, 1]}, "integer": ["a"]},
-        ("integer names feature 'a'", "categories", "Leave it out"),
+        ("integer names feature 'a'", "categories", "Remove it"),
     ),
     "fixed off the list": (
         {"categories": {"a": [0, 1]}, "fixed": {"a": 0.5}},
@@ -198,11 +198,11 @@ def test_pairs_for_two_features_are_not_taken_for_rows():
 NOTHING = {
     "no whole number": (
         {"bounds": {**BOX, "a": (0.2, 0.8)}, "integer": ["a"]},
-        ("no whole number", "0.2 and 0.8", "feature 'a'"),
+        ("no integer", "0.2 and 0.8", "feature 'a'"),
     ),
     "no whole number at a point": (
         {"bounds": {**BOX, "a": (0.5, 0.5)}, "integer": ["a"]},
-        ("no whole number", "0.5", "feature 'a'"),
+        ("no integer", "0.5", "feature 'a'"),
     ),
 }
 
@@ -304,7 +304,9 @@ def test_fixed_at_missing():
 
 def test_fixed_at_missing_where_the_model_refuses_it():
     made, X, ask_for = model("boosting classifier")
-    with pytest.raises(InputError, match=says("fixed[1] is missing", "refuses", "Pass a number")):
+    with pytest.raises(
+        InputError, match=says("fixed[1] is missing", "not accept", "Pass a number")
+    ):
         treeopt.minimize(made, X, fixed={1: np.nan}, **ask_for)
 
 
@@ -328,9 +330,9 @@ def test_categories_go_by_their_labels(library):
 @each_library
 def test_unknown_labels_are_refused(library):
     case = case_of(library)
-    with pytest.raises(InputError, match=says("categories['pH'] has 'k99'", "none of", "k00")):
+    with pytest.raises(InputError, match=says("categories['pH'] has 'k99'", "not one of", "k00")):
         treeopt.minimize(case.model, case.X, categories={"pH": ["k01", "k99"]})
-    with pytest.raises(InputError, match=says("fixed['pH'] has 'k99'", "none of", "k00")):
+    with pytest.raises(InputError, match=says("fixed['pH'] has 'k99'", "not one of", "k00")):
         treeopt.minimize(case.model, case.X, fixed={"pH": "k99"})
 
 

@@ -122,7 +122,7 @@ def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
     """Which goes back to where it was, so that the bound stays true; and nothing is lost."""
     change_settings(monkeypatch, dual_after=-1, slice_limits=1)
     for module in (watch, limits):
-        monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
+        monkeypatch.setattr(module, "POLL_INTERVAL", 1e-4)
     e, X, best = hard(sense)
     for n in (1, 3, 10, 40):
         callback, seen = after(n)

@@ -56,7 +56,7 @@ def watched(monkeypatch):
     """Let a thread do all steps, of small problems too, and look often."""
     change_settings(monkeypatch, long_step=-1)
     for module in (watch, limits):
-        monkeypatch.setattr(module, "LOOK_EVERY", 1e-4)
+        monkeypatch.setattr(module, "POLL_INTERVAL", 1e-4)
 
 
 def at_call(n, then, original):
@@ -145,7 +145,7 @@ def test_the_flag_is_set_when_the_time_is_over(monkeypatch):
 def test_what_a_look_raises_ends_the_thread(monkeypatch):
     found = Limits(None)
     found.watched = True
-    found.look = no_memory
+    found.poll = no_memory
 
     def spin() -> None:
         while not found.flag[0]:
@@ -457,7 +457,7 @@ def test_nothing_holds_the_search_when_it_is_over(n, long, monkeypatch):
     """Its arrays are large: they do not wait for the garbage collector."""
     if long:
         change_settings(monkeypatch, long_step=-1)
-        monkeypatch.setattr(limits, "LOOK_EVERY", 1e-4)
+        monkeypatch.setattr(limits, "POLL_INTERVAL", 1e-4)
     made = []
     init = solver.Solver.__init__
 

@@ -267,7 +267,7 @@ def test_a_whole_number_has_whole_ends():
     e = tree_of([(0, np.nextafter(7.0, 0.0), 1.0, 0.0), (0, 5.5, 0.0, 1.0)], 2)
     res = treeopt.maximize(e, [(0, 9), (0, np.inf)], integer=[0])
     assert (res.region.lower[0], res.x[0], res.region.upper[0]) == (6.0, 6.0, 6.0)
-    assert "x[0] = 6            only this" in str(res) and "from 0 to inf" in str(res)
+    assert "x[0] = 6            only this value" in str(res) and "from 0 to inf" in str(res)
     real = str(treeopt.maximize(e, [(0, 9), (0, 1)]))
     assert "to 6.99999" in real and "to 7" not in real
 
@@ -335,7 +335,7 @@ def test_many_features_are_cut_short():
 def test_nothing_in_words():
     made, _, _ = model("forest")
     res = treeopt.minimize(made, {**dict.fromkeys("abc", (0, 1)), "d": (0.1, 0.2)}, integer=["d"])
-    assert str(res).startswith("There is no admissible point: no whole number")
+    assert str(res).startswith("There is no admissible point: there is no integer")
 
 
 def test_a_decision_is_frozen_and_can_be_pickled():

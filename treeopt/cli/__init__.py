@@ -1,1 +1,1 @@
-"""Commands: what ``treeopt`` does in a terminal."""
+"""The command line interface ``treeopt``."""

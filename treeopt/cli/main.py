@@ -16,12 +16,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"treeopt {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser(
-        "demo", help="compile a forest on the shipped data, check it and time it"
+        "demo", help="convert a forest on the shipped data, check it, time it and maximize it"
     )
-    demo.add_argument("--trees", type=int, default=100, metavar="N", help="size of the forest")
+    demo.add_argument("--trees", type=int, default=100, metavar="N", help="number of trees")
     arguments = parser.parse_args(argv)
     if arguments.trees < 1:
-        demo.error(f"--trees is {arguments.trees}: pass a number of at least 1")
+        demo.error(f"--trees is {arguments.trees}. Pass an integer of at least 1.")
     from treeopt.cli.demo import run
 
     run(n_trees=arguments.trees)

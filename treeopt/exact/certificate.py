@@ -1,14 +1,16 @@
-"""Bounds that are true of the models' floating-point predictions.
+"""Bounds that are valid for the models' floating-point predictions.
 
-The search adds trees in another order and in float64; a model adds them one by one in its own
-precision. Two facts connect the two. Rounded addition is monotone: so the model's own sum of each
-tree's minimum over a box is a bound on every prediction in the box, without any tolerance. And each
-addition of the model is off by at most half a unit in the last place of its result: so the sum that
-the model computes differs from the true one by at most `Certificate.model_error`.
+The search adds trees in float64 and in any order. A model adds them one by one in its own
+precision. Two facts connect these sums:
 
-A part of the grid is dropped without a record only if every true sum in it exceeds that of the best
-point by at least twice this error, so that no prediction there can be better. What is dropped
-closer than that is a *tie*, and is judged by the model's own sum of minima.
+- Rounded addition is monotone. If the model itself adds each tree's minimum over a box, the result
+  is a lower bound on every prediction in the box, without any tolerance.
+- The error of each addition is at most half a unit in the last place of its result. The sum that
+  the model computes therefore differs from the true sum by at most `Certificate.model_error`.
+
+A part of the grid is discarded without a record only if every true sum in it exceeds the true sum
+of the best point by at least twice this error. Then no prediction in it can be better. A part that
+is discarded with a smaller difference is a *tie*. Ties are decided by the first fact.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from treeopt.problem.terms import ModelTerm
 from treeopt.types import Array, FloatArray, Int32Array
 
 LINK_ULPS = 4
-"""A link other than the identity is computed to within this many units in the last place."""
+"""Maximum error of a link other than the identity, in units in the last place."""
 
-Ends = tuple[Array, Array]
-"""The leaves with the best and the worst value of each tree of a term."""
+Extremes = tuple[Array, Array]
+"""The leaf with the best value and the leaf with the worst value of each tree of a term."""
 
 
-def ends_of(ensemble: Ensemble, sign: float) -> Ends:
+def extreme_leaves(ensemble: Ensemble, sign: float) -> Extremes:
     """Return the leaves with the best and the worst value of each tree, reachable or not."""
     order, start = ensemble.compiled.leaf_order, ensemble.compiled.leaf_start
     lowest, highest = order[start[:-1]], order[start[1:] - 1]
@@ -40,32 +42,32 @@ def ends_of(ensemble: Ensemble, sign: float) -> Ends:
 
 
 class TermCertificate:
-    """What one term's own sums may be, and how far they may be from the true ones.
+    """The range and the error of the sums that the model of one term computes.
 
     Attributes
     ----------
     low, high : arrays
-        Minimum and maximum of the model's sum after each tree, the base included.
+        Minimum and maximum of the model's sum after each tree, including the base.
     """
 
-    def __init__(self, term: ModelTerm, ends: Ends) -> None:
-        self.term, self.ends = term, ends
-        sums = np.array([term.ensemble.own_sum(leaf) for leaf in ends])
+    def __init__(self, term: ModelTerm, extremes: Extremes) -> None:
+        self.term, self.extremes = term, extremes
+        sums = np.array([term.ensemble.own_sum(leaf) for leaf in extremes])
         self.low, self.high = sums.min(axis=0), sums.max(axis=0)
 
     @property
     def range(self) -> tuple[float, float]:
-        """The minimum and maximum of what the term adds to the objective."""
+        """Minimum and maximum of the term in the objective, including its weight."""
         low, high = float(self.low[-1]), float(self.high[-1])
         return (low, high) if self.term.weight > 0 else (-high, -low)
 
     def error(self, low: float = -np.inf, high: float = np.inf, slack: float = 0.0) -> float:
-        """Return how far the model's sum may be from the true sum of the leaves.
+        """Return the maximum error of the model's sum, compared to the true sum of the leaves.
 
-        Valid for points at which the term adds something between ``low`` and ``high``, give or
-        take ``slack``. Each addition is off by at most half the distance to the next number. With
-        many trees, few points come near the ends of the partial sums: what a partial sum lacks of
-        the whole is limited too.
+        Valid for points at which the weighted term is between ``low - slack`` and ``high + slack``.
+        The error of each addition is at most half the distance to the next number. The range of
+        each partial sum follows from that of the total, because the remaining trees are bounded
+        too. With many trees, this range is much smaller than that of all points.
         """
         if np.isinf(low) and np.isinf(high):
             return half_steps(self.low, self.high)
@@ -79,55 +81,55 @@ class TermCertificate:
 
 
 def half_steps(low: Array, high: Array) -> float:
-    """Return the sum of half the distances to the next number, at the larger ends of ranges."""
+    """Return half the distance to the next number, at the larger bound of each range, summed."""
     far = np.maximum(np.abs(low), np.abs(high))
     return float(np.spacing(far).astype(np.float64).sum() / 2)
 
 
 class Certificate:
-    """Turns true sums, as the search has them, into bounds on predictions.
+    """Converts bounds on true sums, as the search computes them, to bounds on predictions.
 
     Parameters
     ----------
     objective : Objective
-        What is optimized.
+        The function to optimize.
     leaves : Leaves or None
-        The boxes of the search. If None, all leaves of the models count.
+        The boxes of the search. If None, all leaves of the models are used.
 
     Attributes
     ----------
     search_error : float
-        How far a bound or value that the search computes may be from the true sum.
+        Maximum difference between a bound or value that the search computes and the true sum.
     model_error : float
-        How far a sum that the models compute may be from the true one.
+        Maximum difference between a sum that the models compute and the true sum.
     tie_error : float
-        How much better than the best point a tie may be.
+        Maximum amount by which a tie can be better than the best point.
     """
 
     def __init__(self, objective: Objective, leaves: Leaves | None) -> None:
         self.objective, self.leaves, self.sign = objective, leaves, objective.sign
         terms = objective.terms
-        ends = [ends_of(term.ensemble, self.sign * term.weight) for term in terms]
+        extremes = [extreme_leaves(term.ensemble, self.sign * term.weight) for term in terms]
         if leaves is not None:
-            best, worst = leaves.ends
-            ends = [(best[own], worst[own]) for own in self._trees]
-        self.terms = [TermCertificate(term, own) for term, own in zip(terms, ends, strict=True)]
+            best, worst = leaves.extreme_leaves
+            extremes = [(best[own], worst[own]) for own in self._trees]
+        self.terms = [TermCertificate(term, own) for term, own in zip(terms, extremes, strict=True)]
         self.search_error = self._search_error()
         self._any_error = self.model_error = self._model_error(-np.inf, np.inf, 0.0)
         self.tie_error = self.search_error
 
     @property
     def _trees(self) -> list[slice]:
-        """The trees of each term, if those of all terms are numbered through."""
+        """The trees of each term, if the trees of all terms are numbered consecutively."""
         counts = [term.ensemble.n_trees for term in self.objective.terms]
         return [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]).tolist())]
 
-    def _values(self, end: int) -> FloatArray:
-        """Return the signed values of the best (0) or the worst (1) leaf of each tree."""
+    def _values(self, which: int) -> FloatArray:
+        """Return the signed value of the best (0) or the worst (1) leaf of each tree."""
         values = [
             self.sign
             * own.term.weight
-            * own.term.ensemble.compiled.leaf_value[own.ends[end]].astype(np.float64)
+            * own.term.ensemble.compiled.leaf_value[own.extremes[which]].astype(np.float64)
             for own in self.terms
         ]
         return np.concatenate(values)
@@ -135,52 +137,53 @@ class Certificate:
     def _search_error(self) -> float:
         values = np.abs(np.stack([self._values(0), self._values(1)]))
         largest = values.max(axis=0).sum() + abs(self.objective.constant)
-        # One addition per tree and a few more, in any order; each is off by half a unit in the last
-        # place of its result.
+        # One addition per tree and a few more, in any order. The error of each is at most half a
+        # unit in the last place of its result.
         n_additions = self.objective.n_trees + 9
         return float(n_additions * largest * 2.0**-53)
 
     def _model_error(self, low: float, high: float, slack: float) -> float:
-        """Return the error of the models' sums at points whose true sum is in a range."""
+        """Return the maximum error of the models' sums at points whose true sum is in a range."""
         ranges = np.array([own.range for own in self.terms])
         total_low, total_high = ranges.sum(axis=0)
         error = 0.0
         for own, (own_low, own_high) in zip(self.terms, ranges, strict=True):
             others_low, others_high = total_low - own_low, total_high - own_high
             error += own.error(low - others_high, high - others_low, slack)
-        # The addition of the terms: of a single one, half a step more than there is.
-        ends = np.array([max(total_low, low - slack), min(total_high, high + slack)])
-        ends = ends.astype(self.objective.dtype)
-        error += half_steps(ends[:1], ends[1:])
+        # The addition of the terms. A single term needs none; half a step more is harmless.
+        bounds = np.array([max(total_low, low - slack), min(total_high, high + slack)])
+        bounds = bounds.astype(self.objective.dtype)
+        error += half_steps(bounds[:1], bounds[1:])
         if self._divides_terms:
-            # Each term is divided by itself, and so is what is left of their sum.
-            largest = np.abs(ranges).max(axis=1).sum() + np.abs(ends).max()
+            # Each division rounds, and so does the addition of the quotients.
+            largest = np.abs(ranges).max(axis=1).sum() + np.abs(bounds).max()
             error += float(largest) * float(np.finfo(self.objective.dtype).eps)
         return error
 
     @property
     def _divides_terms(self) -> bool:
-        """Whether several terms are divided one by one before they are added."""
+        """Whether there are several terms, each of which is divided before they are added."""
         return len(self.terms) > 1 and self.objective.divisor != 1
 
     @property
     def lowest(self) -> float:
-        """The signed sum if every tree is at its best."""
+        """The signed sum of the best leaves of all trees."""
         return float(self.sign * self.objective.constant + self._values(0).sum())
 
     def tighten(self, lowest: float, value: float) -> None:
-        """Use that no signed sum is below ``lowest``, and that of the best point is ``value``.
+        """Reduce the errors, given that no signed sum is below ``lowest``.
 
-        Errors at points that cannot be better than the best one do not matter.
+        ``value`` is the signed sum of the best point. Errors at points that cannot be better than
+        the best point are irrelevant.
         """
         off = self.search_error + self.tie_error
-        ends = lowest - off, value + 2 * self._any_error + off
-        low, high = sorted(self.sign * end for end in ends)
+        bounds = lowest - off, value + 2 * self._any_error + off
+        low, high = sorted(self.sign * bound for bound in bounds)
         self.model_error = self._model_error(low, high, 4 * self._any_error)
 
     @property
     def rounding(self) -> float:
-        """The maximum distance of a proven optimum and its bound, in units of the margin."""
+        """Maximum distance between a proven optimum and its bound, in units of the margin."""
         total = self.model_error + self.search_error + self.tie_error
         return 2 * total / self.objective.divisor
 
@@ -192,17 +195,17 @@ class Certificate:
             return lowest
         if self._divides_terms:
             return float(np.nextafter(lowest / self.objective.divisor, -np.inf))
-        # The sum that the models compute is a number of their own precision.
+        # The sum that the models compute is a number in their own precision.
         rounded = dtype(lowest)
         if float(rounded) < lowest:
             rounded = np.nextafter(rounded, dtype(np.inf))
         return float(rounded / dtype(self.objective.divisor))
 
     def margin_of_box(self, box: Int32Array) -> float:
-        """Return the models' own signed sum of each tree's minimum over a box of places."""
+        """Return the signed sum, in the models' arithmetic, of each tree's minimum over a box."""
         if self.leaves is None:
             raise ValueError("the boxes are not listed yet")
-        # Bounds must be right even if the search has to end, so the flag does not count here.
+        # Bounds must be valid even if the search must end, so the flag is ignored here.
         leaves = self.leaves._replace(stop=np.zeros(1, np.int64))
         cut = np.empty(box.size // 2, np.int64)
         first = np.empty(leaves.start.size - 1, np.int64)
@@ -216,10 +219,10 @@ class Certificate:
         return self.sign * float(self.objective.add(totals))
 
     def prediction_of(self, margin: float) -> float:
-        """Return a bound on predictions from one on the signed margin."""
+        """Return a bound on the predictions, given a bound on the signed margin."""
         link = self.objective.link
         value = link(np.array([self.sign * margin], self.objective.dtype))[0]
         if link == IDENTITY or np.isinf(value):
             return float(value)
-        # Whichever way is worse for the user, by the rounding of the link.
+        # Weaken the bound by the rounding error of the link.
         return float(value) - self.objective.sense * LINK_ULPS * link.last_place(value)

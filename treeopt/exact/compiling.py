@@ -1,4 +1,4 @@
-"""Compiling what decisions need, on a small problem, so that no time limit covers it."""
+"""Compile the kernels for decisions on a small problem, while the clock is paused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from treeopt.run.watch import Threads
 
 
 def compile_once(limits: Limits) -> None:
-    """Compile, or load from the disk cache, what every proof needs.
+    """Compile the kernels that every proof needs, or load them from the disk cache.
 
-    After Ctrl-C, what is not compiled yet is left: then there is no proof.
+    After Ctrl-C, no more kernels are compiled, and there is no proof.
     """
     with limits.pause():
         for step in (_compile_points, _compile_boxes, _compile_descents, _compile_proof):
@@ -33,7 +33,7 @@ def compile_once(limits: Limits) -> None:
 
 
 def compile_dual(limits: Limits) -> None:
-    """Do the same for what only longer proofs need."""
+    """Do the same for the kernels that only longer proofs need."""
     with limits.pause():
         for step in (_compile_parts, _compile_prices):
             if not limits.interrupted:
@@ -76,7 +76,7 @@ def _compile_prices() -> None:
 
 
 def _dual_search(is_over: bool) -> None:
-    """Advance the search with the stronger bound by one step."""
+    """Advance the search with the dual bound by one step."""
     dual = DualSearch(_leaves(), 0.0, 0.0, 1, is_over=lambda: is_over)
     dual.advance(1, np.zeros(1, np.int32), np.inf, Threads(1).run)
 

@@ -1,4 +1,4 @@
-"""Listing the leaves of all terms of a problem as boxes of places."""
+"""List the leaves of all terms of a problem as boxes of places."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def list_leaves(
     limits: Limits,
     settings: ExactSettings = DEFAULT_SETTINGS,
 ) -> Leaves:
-    """Return the boxes of all leaves that the places leave reachable.
+    """Return the boxes of all leaves that the places can reach.
 
-    The terms follow one after the other; values are signed so that smaller is better.
+    The boxes of the terms are concatenated. Values are signed so that smaller is better.
     """
     sign = problem.objective.sign
     terms = enumerate(places.grid.terms)
@@ -49,7 +49,7 @@ def _list_term(
     limits: Limits,
     settings: ExactSettings,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the boxes of one term: value, low, high, leaf, and where each tree begins."""
+    """Return the boxes of one term: value, low, high, leaf, and the first box of each tree."""
     ensemble, p = term.ensemble, places.free.size
     trees = _trees_to_list(term, sign * term.weight)
     cells = _cells_of_places(k, term, places, limits)
@@ -69,13 +69,13 @@ def _list_term(
         while t < ensemble.n_trees:
             if t > 0 or limits.watched:
                 limits.check()
-            ends = (n + settings.slice_boxes, settings.max_boxes)
-            t, n = limits.call(list_boxes, trees, cells, room, t, n, *ends, limits.flag)
+            max_n = (n + settings.slice_boxes, settings.max_boxes)
+            t, n = limits.call(list_boxes, trees, cells, room, t, n, *max_n, limits.flag)
             if n > settings.max_boxes:
                 raise InputError(
-                    f"categories leave so many combinations that the leaves of {ensemble.source} "
-                    f"are more than {settings.max_boxes} boxes. List fewer of them in categories, "
-                    "or fix some features."
+                    f"categories allow too many combinations: the leaves of {ensemble.source} are "
+                    f"more than {settings.max_boxes} boxes. List fewer values in categories, or "
+                    "fix some features."
                 )
         if n <= size:
             break
@@ -88,7 +88,7 @@ def _list_term(
 
 
 def _trees_to_list(term: ModelTerm, sign: float) -> TreesToList:
-    """Return the trees of a term as the kernel takes them."""
+    """Return the trees of a term as the argument of the kernel."""
     ensemble, compiled = term.ensemble, term.ensemble.compiled
     cells = compiled.cells
     return TreesToList(
@@ -111,7 +111,7 @@ def _trees_to_list(term: ModelTerm, sign: float) -> TreesToList:
 
 
 def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) -> GridPlaces:
-    """Return the places with their cells as term ``k`` counts them."""
+    """Return the places with their cells in the numbering of term ``k``."""
     cells, grid = term.ensemble.compiled.cells, places.grid
     features = grid.features_of(k)
     free = np.full(len(places.cells), -1, np.int64)
@@ -146,7 +146,7 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
 
 
 def _count_up_to(cells: IntArray, n: int, in_sequence: bool) -> IntArray:
-    """Return how many of some ascending cells are not above each of ``0..n-1``."""
+    """Return, for each of ``0..n-1``, the number of cells up to it; ``cells`` are ascending."""
     numbers = np.arange(n)
     if in_sequence:
         counts: IntArray = np.clip(numbers - cells[0] + 1, 0, cells.size)
@@ -155,7 +155,7 @@ def _count_up_to(cells: IntArray, n: int, in_sequence: bool) -> IntArray:
 
 
 def _first_columns(table: Array, n: int, limits: Limits, at_once: int) -> Array:
-    """Return the first columns of a table, side by side in memory."""
+    """Return the first ``n`` columns of a table as a contiguous array."""
     if n == table.shape[1] or table.shape[0] * n <= at_once:
         return np.ascontiguousarray(table[:, :n])
     copied = np.empty((table.shape[0], n), table.dtype)

@@ -1,11 +1,11 @@
-"""Leave out categories that no good point has, before leaves are listed as boxes.
+"""Exclude categories that cannot lead to the optimum, before leaves are listed as boxes.
 
-A leaf that takes several runs of categories along several features becomes a box for each
-combination, so the number of boxes grows with the product. But most categories can be ruled out
-early: the minimum that each tree adds, if the point has this category, added up over the trees, is
-a bound on all such points, and needs no boxes. If it is above the value of a known point, the
-category goes, and with it leaves that nothing else reaches, so that the bounds of others rise.
-Cells of numbers are treated in the same way.
+A leaf with several runs of categories along several features becomes one box per combination, so
+the number of boxes grows with the product. Most categories can be excluded before: for points with
+a given category, the sum of the minima of all trees is a lower bound, and needs no boxes. If this
+bound is above the value of a known point, the category is excluded. Leaves that no other category
+reaches are excluded as well, which raises the bounds of the remaining categories. Cells of numbers
+are treated in the same way.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def reduce_places(
     limits: Limits,
     settings: ExactSettings = DEFAULT_SETTINGS,
 ) -> tuple[Places, Int32Array]:
-    """Return the places without those that cannot lead to the optimum, and the starts in them.
+    """Return the places that may lead to the optimum, and the starts as such places.
 
-    If boxes are few they stay as they are. Otherwise the first start is the best point found.
+    If there are few boxes, places and starts are returned unchanged. Otherwise the best point found
+    is added as the first start.
     """
     places, objective = problem.places, problem.objective
     grid = places.grid
@@ -72,7 +73,7 @@ def _reaches(places: Places, features: Iterable[int], limits: Limits) -> dict[in
 
 
 def _reach(places: Places, j: int, limits: Limits) -> BoolArray:
-    """Return which places of a feature lead to each leaf; leaves of all terms in their order."""
+    """Return which places of a feature lead to each leaf; leaves of terms are concatenated."""
     grid, parts = places.grid, []
     for k, term in enumerate(grid.terms):
         own = np.flatnonzero(grid.features_of(k) == j).tolist()
@@ -87,12 +88,12 @@ def _reach(places: Places, j: int, limits: Limits) -> BoolArray:
 
 @cache
 def _compile() -> None:
-    """Compile what is needed for categories alone; no time limit covers it."""
+    """Compile the kernel that only categories need, while the clock is paused."""
     staircase(4, np.float64).compiled.reachable_cells(0)
 
 
 class _Parts(NamedTuple):
-    """How much is done between two checks of the limits.
+    """The amount of work between two checks of the limits.
 
     Attributes
     ----------
@@ -109,7 +110,7 @@ class _Parts(NamedTuple):
     leaves: int
 
     def of(self, table: Array) -> Iterator[slice]:
-        """Yield the rows of a table in parts, and check the limits before each but the first."""
+        """Yield the rows of a table in parts; check the limits before each but the first."""
         at_once = max(1, self.cells // max(1, table.shape[1]))
         for first in range(0, len(table), at_once):
             if first:
@@ -118,7 +119,7 @@ class _Parts(NamedTuple):
 
 
 def _n_boxes(n_leaves: int, reaches: Mapping[int, BoolArray], work: _Parts) -> float:
-    """Return how many boxes the leaves are, as runs of places along some features."""
+    """Return the number of boxes of all leaves, as runs of places along some features."""
     boxes = np.ones(n_leaves)
     for reach in reaches.values():
         for rows in work.of(reach):
@@ -128,7 +129,7 @@ def _n_boxes(n_leaves: int, reaches: Mapping[int, BoolArray], work: _Parts) -> f
 
 
 def _descend(problem: Problem, start: Int32Array, work: _Parts) -> tuple[float, Int32Array]:
-    """Make the best moves along one feature after the other; return the sum and the point."""
+    """Make the best move along each feature in turn; return the final sum and point."""
     point, value = start.copy(), np.inf
     sizes = np.diff(problem.places.start)
     while True:
@@ -144,7 +145,7 @@ def _descend(problem: Problem, start: Int32Array, work: _Parts) -> tuple[float, 
 
 
 def _sums_along(problem: Problem, point: Int32Array, k: int, size: int, work: _Parts) -> FloatArray:
-    """Return the sums at all places of a feature; the other coordinates are those of a point."""
+    """Return the sums at all places of a feature, with the other coordinates fixed at a point."""
     at_once = max(1, work.leaves // problem.objective.n_trees)
     sums = []
     for first in range(0, size, at_once):
@@ -161,7 +162,7 @@ def _kept(
 ) -> dict[int, IntArray]:
     """Return the cells of some features whose bound is below the cutoff.
 
-    ``reaches`` tells for each of these features which places lead to each leaf.
+    ``reaches`` has, for each of these features, the places that lead to each leaf.
     """
     places, objective = problem.places, problem.objective
     kept = {j: np.arange(places.cells[j].size) for j in reaches}
@@ -187,7 +188,7 @@ def _kept(
 
 
 def _signed_leaves(problem: Problem) -> tuple[FloatArray, IntArray]:
-    """Return the signed values of all terms' leaves, and where each tree begins."""
+    """Return the signed values of the leaves of all terms, and the first leaf of each tree."""
     sign, terms = problem.objective.sign, problem.objective.terms
     values, starts, n = [], [np.zeros(1, np.int64)], 0
     for term in terms:
@@ -206,7 +207,7 @@ def _lowest_sums(
     start: IntArray,
     work: _Parts,
 ) -> FloatArray:
-    """Return, for some places of a feature, the sum of the minima of all trees there."""
+    """Return, for each of some places of a feature, the sum of the minima of all trees."""
     at_once = max(1, work.cells // value.size)
     sums = []
     for i in range(0, places.size, at_once):
@@ -223,7 +224,7 @@ def _lowest_sums(
 
 
 def _groups(start: IntArray, max_leaves: int) -> Iterator[slice]:
-    """Yield the trees in groups of at most ``max_leaves`` leaves, or of one tree."""
+    """Yield groups of trees with at most ``max_leaves`` leaves, or of a single tree."""
     begin, n_trees = 0, start.size - 1
     while begin < n_trees:
         end = int(np.searchsorted(start, start[begin] + max_leaves, side="right")) - 1

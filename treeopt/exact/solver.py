@@ -1,8 +1,8 @@
-"""Search and proof together: the best point of a problem and a bound on all others.
+"""Combine local search and proof: the best point of a problem and a bound on all others.
 
-The two help each other. A good point lets the proof drop most of the grid, and the proof says when
-there is nothing left to look for. So they take turns, counted in the work that they do rather than
-in seconds: the result does not depend on the speed of the machine unless a limit ends the run.
+A good point allows the proof to discard most of the grid, and the proof shows when no better point
+exists. Therefore the two alternate. Their turns are measured in counted work, not in seconds: the
+result does not depend on the speed of the machine unless a limit ends the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treeopt.types import Int32Array
 
 
 class Solver:
-    """One run: how search and proof stand.
+    """The state of search and proof in one run.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Solver:
     value : float
         The signed sum of its leaves; smaller is better.
     lowest : float
-        No signed sum is below this.
+        Lower bound on all signed sums.
     proven : bool
-        Whether nothing better is left.
+        Whether no better point exists.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Solver:
         self.best, self.value = self.local.best, np.inf
         self.proofs: list[TreeSearch | DualSearch] = []
         self.dropped_nodes = 0
-        # Every tree at its best.
+        # The sum of the best leaves of all trees.
         self.lowest = float(self.leaves.constant + self.leaves.value[self.leaves.start[:-1]].sum())
         self.proven = False
 
@@ -71,20 +71,20 @@ class Solver:
 
     @property
     def _spent(self) -> int:
-        """Work of the proofs that go on."""
+        """Work of the active proofs."""
         return sum(proof.spent for proof in self.proofs)
 
     @property
     def evaluations(self) -> int:
-        """Number of points so far at which all lines were looked at."""
+        """Number of points so far from which all lines were examined."""
         return self.local.passes
 
     def improve(self, check: Callable[[], None]) -> None:
-        """Search until ``check`` raises an exception, or there is nothing to choose."""
+        """Search until ``check`` raises an exception, or if there is only one point."""
         watch = Watch(check, self.limits)
         while True:
             self.local.step(self.run.max_evals)
-            self._take(self.local.best, self.local.value)
+            self._update_best(self.local.best, self.local.value)
             watch.check()
             if not self.best.size:
                 return
@@ -92,30 +92,30 @@ class Solver:
     def prove(self, check: Callable[[], None], with_local: bool) -> None:
         """Prove the optimum, unless ``check`` raises an exception first."""
         watch = Watch(check, self.limits)
-        self._search_at_first(with_local)
-        watch.end_if_told()
+        self._initial_search(with_local)
+        watch.raise_if_stopped()
         certificate, settings, n_jobs = self.certificate, self.settings, self.run.n_jobs
         certificate.tighten(-np.inf, self.value)
         error = certificate.search_error
         common = (self.leaves, error, 2 * certificate.model_error + 4 * error, n_jobs)
         self.proofs = [TreeSearch(*common, self.limits.is_over, settings)]
-        work, joined = settings.first_work, False
+        work, dual_started = settings.first_work, False
         with Threads(n_jobs, self.limits) as threads:
             while not self.proven:
-                if self.proofs[0].spent > settings.dual_after and not joined:
-                    joined = True
+                if self.proofs[0].spent > settings.dual_after and not dual_started:
+                    dual_started = True
                     compile_dual(self.limits)
                     if self.limits.interrupted:
                         self.limits.check()
                     dual = self.limits.call(DualSearch, *common, watch.is_over, settings)
-                    watch.end_if_told()
+                    watch.raise_if_stopped()
                     self.proofs.append(dual)
-                self._turn(work, with_local, threads, watch)
+                self._take_turns(work, with_local, threads, watch)
                 watch.check()
                 work = min(2 * work, settings.max_work)
 
-    def _search_at_first(self, with_local: bool) -> None:
-        """Descend from the first start; with the local search, for a while from the others."""
+    def _initial_search(self, with_local: bool) -> None:
+        """Descend from the first start; if ``with_local``, also from others, with limited work."""
         max_evals, local = self.run.max_evals, self.local
         local.step(max_evals)
         while with_local and self.best.size and local.starts:
@@ -123,27 +123,27 @@ class Solver:
             if enough or self.limits.flag[0]:
                 break
             local.step(max_evals)
-        self._take(local.best, local.value)
+        self._update_best(local.best, local.value)
 
-    def _turn(self, work: int, with_local: bool, threads: Threads, watch: Watch) -> None:
-        """Let all go on for a while, and take over what they find.
+    def _take_turns(self, work: int, with_local: bool, threads: Threads, watch: Watch) -> None:
+        """Advance each proof and the local search by one turn, and collect the results.
 
-        If they were told to end in the middle of it, their bounds are of no use.
+        If the flag is set during a turn, the bounds of that turn are invalid.
         """
         for proof in self.proofs:
             if proof is not self.proofs[0] and self.limits.is_over():
                 break
             for point in proof.advance(work, self.best, self.value, threads.run):
                 cells = self.places.cells_at(point[None, :])
-                self._take(point, float(self.problem.sums_at(cells)[0]))
+                self._update_best(point, float(self.problem.sums_at(cells)[0]))
                 if self.local.passes < self.run.max_evals and not self.limits.flag[0]:
                     self.local.descend_from(point, self.run.max_evals)
-            self._take(self.local.best, self.local.value)
-            watch.end_if_told()
+            self._update_best(self.local.best, self.local.value)
+            watch.raise_if_stopped()
         if with_local and not self.limits.is_over():
-            self._search_for_a_while()
-            self._take(self.local.best, self.local.value)
-            watch.end_if_told()
+            self._local_turn()
+            self._update_best(self.local.best, self.local.value)
+            watch.raise_if_stopped()
         for proof in self.proofs:
             ties = [bound for bound, _ in proof.ties]
             self.lowest = max(self.lowest, min([proof.bound, proof.tie_bound, self.value, *ties]))
@@ -158,17 +158,17 @@ class Solver:
             self._drop_all_but(max(self.proofs, key=lambda proof: proof.bound))
 
     def release(self) -> None:
-        """Free memory: the proofs go on no more. What is known stays."""
+        """Free memory: discard the proofs, but keep their results."""
         self.dropped_nodes, self.proofs = self.nodes, []
 
     def _drop_all_but(self, proof: TreeSearch | DualSearch) -> None:
-        """Go on with one proof alone."""
+        """Continue with one proof alone."""
         self.certificate.tie_error = proof.search_error
         self.dropped_nodes = self.nodes - proof.nodes
         self.proofs = [proof]
 
-    def _search_for_a_while(self) -> None:
-        """Give the local search its share of the work."""
+    def _local_turn(self) -> None:
+        """Run the local search for its share of the work."""
         local, max_evals = self.local, self.run.max_evals
         settings, fruitful = self.settings, local.failures < self.settings.max_failures
         share = settings.search_share if fruitful else settings.late_search_share
@@ -178,15 +178,16 @@ class Solver:
             if self.limits.is_over():
                 return
 
-    def _take(self, point: Int32Array, value: float) -> None:
-        """Note a point if it is better than the best."""
+    def _update_best(self, point: Int32Array, value: float) -> None:
+        """Store a point if it is better than the best."""
         if value < self.value:
             self.value, self.best = value, point.copy()
 
     def margin_bound(self, best: float, final: bool) -> float:
-        """Return the minimum margin that a point can have; ``best`` is that of the best point.
+        """Return a lower bound on the signed margin of all points.
 
-        Both are signed. In the end, ties are judged by the models' own sums.
+        ``best`` is the signed margin of the best point. If ``final``, ties are decided by the
+        models' own sums.
         """
         certificate = self.certificate
         if self.proven or final:

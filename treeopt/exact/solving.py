@@ -1,4 +1,4 @@
-"""From a problem to an answer, by search and proof on the boxes of the leaves."""
+"""Solve a problem by local search and proof on the boxes of the leaves."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ PROVEN = "the optimum is proven"
 
 
 def solve_exactly(problem: Problem, run: Run) -> Answer:
-    """Search and prove, until the optimum is proven or a limit is reached."""
+    """Run local search and proof, until the optimum is proven or a limit is reached."""
     return _Attempt(problem, run).solve(proof=True, with_local=True)
 
 
 def only_prove(problem: Problem, run: Run) -> Answer:
-    """Prove, and find what the proof needs on the way."""
+    """Run the proof without the local search; it finds points on the way."""
     return _Attempt(problem, run).solve(proof=True, with_local=False)
 
 
 def only_search(problem: Problem, run: Run) -> Answer:
-    """Search until a limit is reached; there is no bound."""
+    """Run the local search until a limit is reached, without a bound."""
     return _Attempt(problem, run).solve(proof=False, with_local=True)
 
 
 def has_long_steps(problem: Problem) -> bool:
-    """Tell whether single steps may take longer than the limits can wait.
+    """Return whether single steps may take too long between two checks of the limits.
 
-    A descent passes over all boxes, once along each feature and then for each move. Other steps
-    look at all places for each tree or, where these have no order, for each leaf.
+    A descent passes over all boxes once per feature and then once per move. Other steps visit all
+    places for each tree or, if places have no order, for each leaf.
     """
     objective, places = problem.objective, problem.places
     in_order = all(places.ordered[j] for j in places.free)
@@ -57,7 +57,7 @@ def has_long_steps(problem: Problem) -> bool:
 
 
 class _Attempt:
-    """One attempt at a problem: its solver, and how the solver's bounds read as predictions."""
+    """The solution of one problem: its solver, and the conversion of bounds to predictions."""
 
     def __init__(self, problem: Problem, run: Run) -> None:
         self.problem, self.objective, self.run = problem, problem.objective, run
@@ -66,22 +66,22 @@ class _Attempt:
         self._known: tuple[Int32Array, Any] | None = None
 
     def solve(self, proof: bool, with_local: bool) -> Answer:
-        """Search, prove or both."""
+        """Run the local search, the proof or both."""
         run, limits = self.run, self.run.limits
         compile_once(limits)
         limits.watched = has_long_steps(self.problem)
         starts = find_starts(self.problem, run)
         run.status, run.message = Status.OPTIMAL, PROVEN
-        look = partial(self._look, proof)
+        check = partial(self._report_and_check, proof)
         with run.until_stopped(self._release):
             if limits.interrupted or limits.watched:
                 limits.check()
             self.places, starts = reduce_places(self.problem, starts, limits, SETTINGS)
             self.solver = Solver(self.problem, self.places, starts, run, SETTINGS)
             if proof:
-                self.solver.prove(look, with_local)
+                self.solver.prove(check, with_local)
             else:
-                self.solver.improve(look)
+                self.solver.improve(check)
                 raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
         if self.solver is None:
             return self._without_search(starts, proof)
@@ -94,7 +94,7 @@ class _Attempt:
             self.solver.release()
 
     def _without_search(self, starts: Int32Array, proof: bool) -> Answer:
-        """Return the best start; the bound is that of every tree at its best."""
+        """Return the best start; the bound is the sum of the best leaves of all trees."""
         best, bound = best_start(self.problem, self.places, starts), np.nan
         margin = self._margin_at(best)
         if proof:
@@ -108,30 +108,30 @@ class _Attempt:
         return Answer(self._cells_at(best), bound)
 
     def _answer(self, solver: Solver, proof: bool) -> Answer:
-        """Return how the solver stands in the end."""
+        """Return the final state of the solver as an answer."""
         run = self.run
-        fun, bound = self._standing(solver, final=True)
+        fun, bound = self._value_and_bound(solver, final=True)
         bound = bound if proof else np.nan
         rounding = self._rounding(solver)
         if solver.proven:
             run.status, run.message = Status.OPTIMAL, PROVEN
             if self.problem.space.fixed.all():
-                run.message = "all features are fixed, so there was nothing to choose"
+                run.message = "all features are fixed, so there is nothing to choose"
             if gap_between(fun, bound) > rounding:
                 raise TreeoptError(
-                    f"the bound {bound!r} is more than the rounding {rounding!r} from the value "
-                    f"{fun!r}. This is a mistake in treeopt: please report it."
+                    f"the distance between the bound {bound!r} and the value {fun!r} is larger "
+                    f"than the rounding {rounding!r}. This is a bug in treeopt. Please report it."
                 )
         run.note(fun, bound, solver.evaluations)
         cells = self._cells_at(solver.best)
         return Answer(cells, bound, rounding, solver.evaluations, solver.nodes)
 
-    def _look(self, proof: bool) -> None:
-        """Report how the run stands, and end it if a limit is reached."""
+    def _report_and_check(self, proof: bool) -> None:
+        """Report the progress of the run, and end it if a limit is reached."""
         solver = self.solver
         if solver is None:
             return
-        fun, bound = self._standing(solver, final=False)
+        fun, bound = self._value_and_bound(solver, final=False)
         gap = gap_between(fun, bound)
         shown = bound if proof else np.nan
         counts = solver.evaluations, solver.nodes
@@ -147,7 +147,7 @@ class _Attempt:
             self.run.check(gap, solver.evaluations)
 
     def _cells_at(self, point: Int32Array) -> IntArray:
-        """Return the cells of a point that is given by its places."""
+        """Return the cells of a point given by its places."""
         cells: IntArray = self.places.cells_at(point[None, :])[0]
         return cells
 
@@ -157,8 +157,8 @@ class _Attempt:
             self._known = point, self.problem.margin_at(self._cells_at(point))
         return self._known[1]
 
-    def _standing(self, solver: Solver, final: bool) -> tuple[float, float]:
-        """Return the prediction at the best point and the bound on all."""
+    def _value_and_bound(self, solver: Solver, final: bool) -> tuple[float, float]:
+        """Return the prediction at the best point and the bound on all predictions."""
         margin = self._margin_at(solver.best)
         lowest = solver.margin_bound(self.objective.sign * float(margin), final)
         fun = self.objective.value_of(margin)
@@ -167,9 +167,9 @@ class _Attempt:
         return fun, solver.certificate.prediction_of(lowest)
 
     def _rounding(self, solver: Solver) -> float:
-        """Return the maximum distance of value and bound of a proven optimum."""
+        """Return the maximum distance between value and bound of a proven optimum."""
         margin, certificate = self._margin_at(solver.best), solver.certificate
         value, signed = self.objective.value_of(margin), self.objective.sign * float(margin)
-        # The last place of a link is coarser at a power of two than just below it.
+        # The spacing of floats is larger at a power of two than just below it, so try both.
         offsets = (0.0, certificate.rounding)
         return max(gap_between(value, certificate.prediction_of(signed - off)) for off in offsets)

@@ -1,4 +1,4 @@
-"""Where the local search begins: the user's points, the best rows of the data, or any points."""
+"""Starting points of the local search: the user's points, rows of the data, or random points."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from treeopt.run.run import Run
 from treeopt.types import FloatArray, Int32Array
 
 N_STARTS = 30
-"""Number of rows of the data, or of random points if there are none."""
+"""Number of rows of the data, or of random points if there are no data."""
 
-MOMENT = 0.02
-"""Seconds for what is left to do when a limit is reached before the search has begun."""
+GRACE_SECONDS = 0.02
+"""Maximum time to evaluate starting points if a limit is reached before the search begins."""
 
 
 def find_starts(problem: Problem, run: Run) -> Int32Array:
-    """Return the points at which the local search begins, as places."""
+    """Return the starting points of the local search, as places."""
     places, space = problem.places, problem.space
     rng = np.random.default_rng(run.seed)
     found = []
@@ -40,21 +40,18 @@ def find_starts(problem: Problem, run: Run) -> Int32Array:
 
 
 def best_start(problem: Problem, places: Places, starts: Int32Array) -> Int32Array:
-    """Return the best of the points at which the search was to begin.
-
-    Points that cannot be evaluated within a moment are left out.
-    """
+    """Return the best of the starting points that can be evaluated within `GRACE_SECONDS`."""
     begin, found = perf_counter(), []
     for point in starts:
         found.append(float(problem.sums_at(places.cells_at(point[None, :]))[0]))
-        if perf_counter() - begin > MOMENT:
+        if perf_counter() - begin > GRACE_SECONDS:
             break
     best: Int32Array = starts[int(np.argmin(found))]
     return best
 
 
 def _read_start(problem: Problem, start: Any) -> FloatArray:
-    """Return the user's starting points, one row each."""
+    """Return the user's starting points, one per row."""
     model = problem.objective.model
     if isinstance(start, Mapping) or np.ndim(start) == 1:
         return model._point(start, "start")[None, :]
@@ -62,7 +59,7 @@ def _read_start(problem: Problem, start: Any) -> FloatArray:
 
 
 def _sums(problem: Problem, points: Int32Array, run: Run) -> FloatArray:
-    """Return the sums at points; infinite where the time does not suffice."""
+    """Return the sums at points; infinity for points that the time limit leaves out."""
     cells = problem.places.cells_at(points)
     if not run.limits.watched:
         return problem.sums_at(cells)

@@ -1,1 +1,1 @@
-"""The question: what may be chosen, what is to be minimised, and the grid that both share."""
+"""The question: the inputs to choose, the objective, and the grid that both share."""

@@ -1,4 +1,4 @@
-"""Reading bounds: pairs, mappings and data, for a search and for a decision."""
+"""Read bounds given as pairs, mappings or data, for a search or a decision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Box(NamedTuple):
-    """Lower and upper end of every coordinate, both included."""
+    """Lower and upper bound of every coordinate, both included."""
 
     lower: Array
     upper: Array
@@ -28,17 +28,18 @@ class Box(NamedTuple):
 
 
 def read_bounds(bounds: Any, ensemble: Model | None = None) -> Box:
-    """Return the box that a user means.
+    """Return the box that the argument ``bounds`` describes.
 
     Parameters
     ----------
     bounds : sequence of pairs, scipy Bounds, mapping or data
-        A pair ``(low, high)`` for each coordinate; ``low == high`` fixes it. For an ensemble also a
-        mapping from every feature's name or number to its pair, or to the number that fixes it; or
-        data, a frame or a matrix with one column per feature, whose least and largest values are
-        the ends. A matrix of ``n_features`` rows and two columns is taken for pairs.
-    ensemble : Ensemble or Difference
-        The model whose inputs are chosen, if there is one.
+        One pair ``(low, high)`` per coordinate; ``low == high`` fixes it. For an ensemble, a
+        mapping or data are accepted as well. A mapping takes each feature's name or number to its
+        pair, or to the number that fixes it. Data are a frame or a matrix with one column per
+        feature; the bounds are the minimum and maximum of each column. A matrix of ``n_features``
+        rows and two columns is read as pairs.
+    ensemble : Ensemble or Difference, optional
+        The model whose inputs are chosen.
     """
     pairs, data = read_pairs(bounds, ensemble)
     if data is not None or isinstance(bounds, Mapping):
@@ -57,54 +58,59 @@ def read_pairs(
     bounds: Any,
     ensemble: Model | None,
     labels: Sequence[Any] | None = None,
-    partly: bool = False,
+    may_omit: bool = False,
 ) -> tuple[Array, Array | None]:
-    """Return one pair per coordinate, NaN where none is given; and the data.
+    """Return one pair per coordinate, NaN if none is given, and the data, if there are any.
 
-    ``labels`` are what a frame calls the columns of the model, see `column_of`; ``partly`` tells
-    whether some features may be left out, for the messages.
+    Parameters
+    ----------
+    bounds, ensemble
+        As in `read_bounds`.
+    labels : sequence, optional
+        Column names of the user's frame, see `column_of`.
+    may_omit : bool
+        Whether a mapping may omit some features. Used only in messages.
     """
     if bounds is None:
         raise InputError("bounds is None. Pass pairs (low, high), a mapping of them, or data.")
     data = None
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
-        low, high = np.broadcast_arrays(*(np.atleast_1d(end) for end in (bounds.lb, bounds.ub)))
+        low, high = np.broadcast_arrays(*(np.atleast_1d(side) for side in (bounds.lb, bounds.ub)))
         if ensemble is not None and low.size == 1:
-            low, high = (np.repeat(end, ensemble.n_features) for end in (low, high))
+            low, high = (np.repeat(side, ensemble.n_features) for side in (low, high))
         pairs: Any = np.column_stack([low, high])
     elif isinstance(bounds, Mapping):
         pairs = _from_mapping(bounds, ensemble, labels)
     elif hasattr(bounds, "columns"):
-        pairs, data = _from_data(bounds, ensemble, partly)
+        pairs, data = _from_data(bounds, ensemble, may_omit)
     else:
         are_pairs = _are_tuples(bounds)
-        pairs = _as_numbers([*map(_open_ended, bounds)] if are_pairs else bounds, "bounds")
+        pairs = _as_numbers([*map(_none_to_inf, bounds)] if are_pairs else bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
         if is_data and pairs.shape != (n, 2) and not (n == 2 and are_pairs):
-            pairs, data = _from_data(pairs, ensemble, partly)
+            pairs, data = _from_data(pairs, ensemble, may_omit)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
         data_or = "" if ensemble is None else f", or data with {ensemble.n_features} columns"
         raise InputError(
-            f"bounds has shape {pairs.shape}. Pass one pair (low, high) for each coordinate"
-            f"{data_or}."
+            f"bounds has shape {pairs.shape}. Pass one pair (low, high) per coordinate{data_or}."
         )
     if ensemble is not None and len(pairs) != ensemble.n_features:
         raise InputError(
-            f"bounds has {len(pairs)} pairs, and the model {ensemble.n_features} features. "
-            "Pass one pair for each."
+            f"bounds has {len(pairs)} pairs, but the model has {ensemble.n_features} features. "
+            "Pass one pair for each feature."
         )
     return pairs, data
 
 
 def _are_tuples(bounds: Any) -> bool:
-    """Tell pairs from rows of a model with two features."""
+    """Return whether bounds are tuples: pairs, not rows of data of a model with two features."""
     return isinstance(bounds, Sequence) and all(isinstance(pair, tuple) for pair in bounds)
 
 
-def _open_ended(pair: Any) -> Any:
-    """Return a pair with infinite ends for those that are None."""
+def _none_to_inf(pair: Any) -> Any:
+    """Return a pair with None replaced by an infinite bound."""
     if isinstance(pair, tuple | list) and len(pair) == 2:
         low, high = pair
         return -np.inf if low is None else low, np.inf if high is None else high
@@ -118,12 +124,13 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
         return np.array(values, np.float64)
     except OverflowError:
         raise InputError(
-            f"{name} has a number beyond {np.finfo(float).max:g}, the largest float. Pass inf, or "
-            "None, where there is no bound."
+            f"{name} has a number beyond {np.finfo(float).max:g}, the maximum float. Pass inf or "
+            "None if there is no bound."
         ) from None
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {shown(values)}, which is not all numbers. Pass pairs (low, high){or_else}."
+            f"{name} is {shown(values)}, which are not all numbers. Pass pairs (low, high)"
+            f"{or_else}."
         ) from None
 
 
@@ -131,46 +138,48 @@ def _from_mapping(
     bounds: Mapping[Any, Any], ensemble: Model | None, labels: Sequence[Any] | None
 ) -> Array:
     if ensemble is None:
-        raise InputError("bounds is a mapping, but fun is no model. Pass a sequence of pairs.")
+        raise InputError("bounds is a mapping, but fun is not a model. Pass a sequence of pairs.")
     pairs = np.full((ensemble.n_features, 2), np.nan)
     given = np.zeros(ensemble.n_features, bool)
     for feature, pair in bounds.items():
-        or_else = ", or a list of values as categories"
-        ends = _as_numbers(_open_ended(pair), f"bounds[{feature!r}]", or_else)
-        if ends.shape not in ((), (2,)):
-            message = "Pass a pair (low, high), or a number to fix it."
+        or_else = ", or pass a list of values as categories"
+        numbers = _as_numbers(_none_to_inf(pair), f"bounds[{feature!r}]", or_else)
+        if numbers.shape not in ((), (2,)):
+            message = "Pass a pair (low, high), or one number to fix the feature."
             raise InputError(f"bounds[{feature!r}] is {shown(pair)}. {message}")
         column = column_of(feature, "bounds", ensemble, labels)
         if given[column]:
-            raise InputError(f"bounds names feature {feature!r} twice. Drop one of them.")
-        if np.isnan(ends).any():
+            raise InputError(f"bounds names feature {feature!r} twice. Remove one entry.")
+        if np.isnan(numbers).any():
             raise InputError(f"bounds[{feature!r}] is {shown(pair)}. Pass numbers, not NaN.")
-        pairs[column], given[column] = ends, True
+        pairs[column], given[column] = numbers, True
     return pairs
 
 
-def _from_data(data: Any, ensemble: Model | None, partly: bool) -> tuple[Array, Array]:
+def _from_data(data: Any, ensemble: Model | None, may_omit: bool) -> tuple[Array, Array]:
     if ensemble is None:
-        raise InputError("bounds is a table of data, but fun is no model. Pass pairs (low, high).")
+        raise InputError(
+            "bounds is a table of data, but fun is not a model. Pass pairs (low, high)."
+        )
     _refuse_summary(data)
     try:
         X = ensemble._matrix(data, "bounds").astype(np.float64)
     except InputError as refusal:
-        if not partly or not hasattr(data, "columns"):
+        if not may_omit or not hasattr(data, "columns"):
             raise
-        remedy = "Or pass a mapping of pairs, which may leave out what is fixed."
+        remedy = "Or pass a mapping of pairs, which may omit fixed features."
         raise InputError(f"{refusal} {remedy}") from None
-    _forget_missing(X, ensemble)
+    _mask_missing(X, ensemble)
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
     pairs[some] = np.column_stack([np.nanmin(X[:, some], axis=0), np.nanmax(X[:, some], axis=0)])
     return pairs, X
 
 
-def _forget_missing(X: Array, ensemble: Model) -> None:
-    """Write NaN wherever data mean missing: the model's own number for it, and -1 among codes.
+def _mask_missing(X: Array, ensemble: Model) -> None:
+    """Replace missing values by NaN: the model's own missing value, and -1 among codes.
 
-    A label is not missing, even if its code is the number that means so to the model.
+    A label is never missing, even if its code equals the model's missing value.
     """
     with np.errstate(over="ignore"):
         missing = X.astype(ensemble.input_dtype) == ensemble.missing_value
@@ -179,26 +188,26 @@ def _forget_missing(X: Array, ensemble: Model) -> None:
     for column, known in ensemble.categories.items():
         own = X[:, column]
         is_code = (own >= -1) & (own == np.trunc(own))
-        # LightGBM may take a column of other numbers for categories: all of them count.
+        # LightGBM may treat a column of other numbers as categories. Then -1 is a value like any.
         if known.are_codes and (is_code | np.isnan(own)).all():
             own[own == -1] = np.nan
 
 
 def _refuse_summary(data: Any) -> None:
-    """Refuse the summary that ``describe`` makes of a frame: its rows are no data."""
+    """Raise an error for the summary that ``DataFrame.describe`` returns: its rows are not data."""
     rows = {str(row) for row in getattr(data, "index", ())[:20]} if hasattr(data, "iloc") else set()
     if {"count", "mean", "min", "max"} <= rows:
         raise InputError(
-            "bounds is a summary as describe() returns it, with rows such as 'count' and 'mean', "
-            "not data. Pass the frame itself; or, if all its columns are numbers, the rows 'min' "
-            "and 'max' alone: bounds.loc[['min', 'max']]."
+            "bounds is a summary returned by describe(), with rows such as 'count' and 'mean', "
+            "not data. Pass the frame itself. If all columns are numeric, you can also pass only "
+            "the rows 'min' and 'max': bounds.loc[['min', 'max']]."
         )
 
 
 def check_given(
     pairs: Array, is_data: bool, optional: Collection[int], ensemble: Model | None
 ) -> None:
-    """Refuse bounds that lack a feature, unless it is optional."""
+    """Raise an error if a feature has no bounds and is not optional."""
     for column in np.flatnonzero(np.isnan(pairs).any(axis=1)).tolist():
         if ensemble is None or column in optional:
             continue
@@ -206,22 +215,22 @@ def check_given(
         if is_data:
             raise InputError(f"bounds has no number for {name}. Pass pairs (low, high) instead.")
         raise InputError(
-            f"bounds has no pair for {name}. Pass one for each feature; low == high fixes it."
+            f"bounds has no pair for {name}. Pass one pair per feature; low == high fixes it."
         )
 
 
 def check_order(pairs: Array, ensemble: Model | None) -> None:
-    """Refuse pairs whose lower bound is above the upper one."""
+    """Raise an error if a lower bound is above its upper bound."""
     for k in np.flatnonzero(pairs[:, 0] > pairs[:, 1]):
         low, high = pairs[k]
         raise InputError(
-            f"{bound_name(int(k), ensemble)} is ({low}, {high}): the lower end is above the "
-            "upper. Swap them."
+            f"{bound_name(int(k), ensemble)} is ({low}, {high}): the lower bound is above the "
+            "upper bound. Swap them."
         )
 
 
 def bound_name(k: int, ensemble: Model | None) -> str:
-    """Return what messages call the bound of a coordinate."""
+    """Return the name of a coordinate's bound for messages."""
     return f"bounds[{k}]" if ensemble is None else f"the bound of {feature_label(k, ensemble)}"
 
 
@@ -233,24 +242,23 @@ def column_of(
     *,
     by_label: bool = False,
 ) -> int:
-    """Return the column of a feature that an argument names.
+    """Return the column of the feature that an argument names.
 
     Parameters
     ----------
     feature : str, int or label
         Name or number of the feature.
     name : str
-        How messages call the argument.
+        Name of the argument for messages.
     ensemble : Ensemble or Difference
         The model.
-    labels : sequence
-        What the user's frame calls the columns of the model, if there is one. Columns may be called
-        by numbers that are not their positions.
+    labels : sequence, optional
+        Column names of the user's frame. A name may be a number that is not the column's position.
     by_label : bool
-        Whether only labels count, as in a row of a frame.
+        If True, match names only, not positions, as for a row of a frame.
     """
     names: Sequence[Any] = ensemble.feature_names or ()
-    by_name = _called(feature, labels or (), names)
+    by_name = _column_called(feature, labels or (), names)
     try:
         by_position = ensemble.feature_index(feature)
     except InputError as unknown:
@@ -266,13 +274,13 @@ def column_of(
         called = (labels or names)[by_position]
         raise InputError(
             f"{name}: {feature!r} may mean the column of that name, or column number "
-            f"{by_position}, whose name is {called!r}. Pass names as text: {str(feature)!r}."
+            f"{by_position}, whose name is {called!r}. Pass names as strings: {str(feature)!r}."
         )
     return by_position
 
 
-def _called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | None:
-    """Return the column that is called so by a frame or by the model; None if there is none."""
+def _column_called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | None:
+    """Return the column with this name in the frame or the model; None if there is none."""
     if not (labels or names) or not isinstance(feature, Hashable):
         return None
     for same in (lambda label: label == feature, lambda label: str(label) == feature):
@@ -284,6 +292,6 @@ def _called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) -> int | 
 
 
 def feature_label(column: int, ensemble: Model) -> str:
-    """Return what messages call a feature."""
+    """Return the name of a feature for messages."""
     names = ensemble.feature_names
     return f"feature {names[column]!r}" if names else f"feature {column}"

@@ -1,7 +1,7 @@
-"""Reading what may be chosen from bounds, integers, categories and fixed values.
+"""Read the allowed inputs from the arguments bounds, integer, categories and fixed.
 
-`read_choices` reads what stays the same from question to question, and `Choices.fix` adds the fixed
-values of one question.
+`read_choices` reads what is the same for every question. `Choices.fix` adds the fixed values of one
+question.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from treeopt.problem.space import Space, largest_input
 from treeopt.types import Array
 
 MAX_CODES = 2**20
-"""Maximum number of categories that bounds on their codes may leave."""
+"""Maximum number of category codes within the bounds of a feature."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What a user leaves to be chosen, before anything is fixed.
+    """The allowed inputs, before any feature is fixed.
 
-    A feature with categories is never between two of them, or at one that neither the model nor
-    the user knows, unless it is fixed there.
+    The value of a feature with categories is always a category that the model or the user lists,
+    unless the feature is fixed at another value.
 
     Attributes
     ----------
     ensemble : Ensemble or Difference
         The model whose inputs are chosen.
     columns : Columns or None
-        The columns of the frame that is given as bounds.
+        The columns of the frame passed as bounds.
     pairs : float64 matrix
         Lower and upper bound of each feature; NaN if none are given.
     data : float64 matrix or None
-        The rows that the bounds are taken from.
+        The rows passed as bounds.
     values : mapping from int to array
-        The features that `categories` lists, and their values.
+        The values listed in the argument `categories`, by feature.
     integer : set of int, or None
-        The features that are named as whole numbers; None: their types tell.
+        The features passed as `integer`. If None, the column types decide.
     """
 
     ensemble: Model
@@ -63,9 +63,10 @@ class Choices:
     integer: frozenset[int] | None
 
     def fix(self, *fixed: Any) -> Space:
-        """Return the space in which some features are fixed; of several arguments, later ones win.
+        """Return the space with some features fixed.
 
-        Each argument is a mapping by name or number, a row of a frame, or None.
+        Each argument is a mapping by name or number, a row of a frame, or None. If several
+        arguments fix the same feature, the last one applies.
         """
         ensemble, data = self.ensemble, self.data
         labels = None if self.columns is None else self.columns.labels
@@ -77,10 +78,10 @@ class Choices:
         pairs = self.pairs.copy()
         pairs[np.isnan(pairs).any(axis=1)] = -np.inf, np.inf
         if data is not None:
-            # Fixed values and codes are not bound by the range of the data.
+            # Fixed values and codes may lie outside the range of the data.
             pairs[[*fixed_at, *ensemble.categories]] = -np.inf, np.inf
         check_order(pairs, ensemble)
-        whole = self._whole(fixed_at, with_values)
+        whole = self._integer_columns(fixed_at, with_values)
         _choose_categories(ensemble, data, fixed_at, pairs, values)
         infeasible_because = (
             _narrow_to_values(ensemble, data, fixed_at, pairs, values)
@@ -96,11 +97,11 @@ class Choices:
         lower, upper = pairs.T.copy()
         return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
 
-    def _whole(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
-        """Tell which features are whole numbers: those that are named, or whose type says so."""
+    def _integer_columns(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
+        """Return which features are integers, because they are listed or because of their type."""
         whole = np.zeros(self.ensemble.n_features, np.bool_)
         for column, kind in enumerate(() if self.columns is None else self.columns.types):
-            # Boolean columns are 0 or 1, whatever is named.
+            # Boolean columns are 0 or 1 even if they are not listed.
             is_whole = getattr(kind, "kind", "O") in ("biu" if self.integer is None else "b")
             whole[column] = is_whole and column not in with_values and column not in fixed_at
         whole[list(self.integer or ())] = True
@@ -114,17 +115,17 @@ def read_choices(
     categories: Any = None,
     columns: Columns | None = None,
     *,
-    partly: bool = False,
+    may_omit: bool = False,
 ) -> Choices:
-    """Return what a user leaves to be chosen; the arguments are those of `treeopt.minimize`.
+    """Return the allowed inputs; the arguments are those of `treeopt.minimize`.
 
-    ``columns`` are those of the frame that is given as bounds; ``partly`` tells whether something
-    is fixed.
+    ``columns`` are the columns of the frame passed as bounds. ``may_omit`` tells whether bounds may
+    omit some features because they are fixed.
     """
     labels = None if columns is None else columns.labels
     values = _listed_values(ensemble, categories, labels)
     with_values = {*values, *ensemble.categories}
-    pairs, data = read_pairs(bounds, ensemble, labels, partly or bool(with_values))
+    pairs, data = read_pairs(bounds, ensemble, labels, may_omit or bool(with_values))
     if data is None and not isinstance(bounds, Mapping):
         for k in np.flatnonzero(np.isnan(pairs).any(axis=1)):
             name = bound_name(int(k), ensemble)
@@ -140,10 +141,10 @@ def _choose_categories(
     pairs: Array,
     values: dict[int, Array],
 ) -> None:
-    """Add the categories to choose from to ``values``, and take their bounds out of ``pairs``."""
+    """Move features with categories from ``pairs`` to ``values``: add lists, remove bounds."""
     for column, known in ensemble.categories.items():
         if known.complete and not len(known):
-            continue  # there are no categories to tell apart
+            continue  # the model has no categories to distinguish
         pair, pairs[column] = pairs[column].copy(), (-np.inf, np.inf)
         if column in fixed_at:
             _check_categories(ensemble, column, pair, "fixed has", np.array([fixed_at[column]]))
@@ -164,14 +165,14 @@ def _narrow_to_values(
     pairs: Array,
     values: Mapping[int, Array],
 ) -> str:
-    """Narrow the pairs to lists of values; return why nothing is left of one, if so."""
+    """Narrow the pairs to the listed values; return the reason for infeasibility, if any."""
     for column, numbers in values.items():
         low, high = pairs[column]
         outside = numbers[(numbers < low) | (numbers > high)]
         if outside.size and column not in fixed_at:
             raise InputError(
                 f"categories lists {outside[0]:g} for {feature_label(column, ensemble)}, outside "
-                f"its bounds ({low:g}, {high:g}). Widen them, or leave it out."
+                f"its bounds ({low:g}, {high:g}). Widen the bounds, or remove the value."
             )
         if not numbers.size:
             where = "is within its bounds" if data is None else "occurs in the data"
@@ -182,32 +183,33 @@ def _narrow_to_values(
 
 
 def _narrow_to_whole(ensemble: Model, whole: Array, pairs: Array) -> str:
-    """Narrow the pairs to whole numbers; return why nothing is left of one, if so."""
+    """Narrow the pairs to integers; return the reason for infeasibility, if any."""
     for column in np.flatnonzero(whole).tolist():
         low, high = pairs[column]
         if np.ceil(low) > np.floor(high):
             return (
-                f"no whole number lies between {low:g} and {high:g}, the bounds of "
+                f"there is no integer between {low:g} and {high:g}, the bounds of "
                 f"{feature_label(column, ensemble)}"
             )
-        pairs[column] = np.ceil(low), np.floor(high)  # infinite ends stay as they are
+        pairs[column] = np.ceil(low), np.floor(high)  # infinite bounds stay infinite
     return ""
 
 
 def _beyond_precision(ensemble: Model, fixed_at: Collection[int], pairs: Array) -> str:
-    """Return which pair is out of reach, since the model's precision cannot hold it, if one is."""
+    """Return the reason for infeasibility if a pair exceeds the range of the model's precision."""
     largest = largest_input(ensemble.input_dtype)
     for column, (low, high) in enumerate(pairs):
         if column not in fixed_at and (low > largest or high < -largest):
-            return f"no finite number lies within the bounds of {feature_label(column, ensemble)}"
+            name = feature_label(column, ensemble)
+            return f"there is no finite {ensemble.input_dtype} within the bounds of {name}"
     return ""
 
 
 def _categories_within(ensemble: Model, column: int, low: float, high: float) -> Array | None:
     """Return the categories of a feature within bounds, as numbers.
 
-    The bounds are about labels, where the model has any, else about codes. None if there is no
-    bound, and the model does not tell which categories there are.
+    The bounds apply to labels if the model has labels, otherwise to codes. Return None if there is
+    no bound and the model does not list its categories.
     """
     known, name = ensemble.categories[column], feature_label(column, ensemble)
     given = f"the bound of {name} is ({low:g}, {high:g})"
@@ -219,8 +221,8 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
         if scale is None:
             raise InputError(
                 f"{given}, but its labels are "
-                f"{'numbers that no float can hold' if known.has_numbers else 'text'}: {known!r}. "
-                "Pass a list of labels as categories, and leave it out of bounds or pass "
+                f"{'numbers that do not fit a float' if known.has_numbers else 'text'}: {known!r}. "
+                "Pass a list of labels as categories, and remove the feature from bounds or pass "
                 "(None, None) there."
             )
     elif known.complete:
@@ -232,12 +234,12 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
         first, last = np.ceil(low), np.floor(high)
         if first < 0 and low < high:
             raise InputError(
-                f"{given}, but its categories are codes, whole numbers from 0 on. Pass bounds "
-                f"such as (0, {max(high, 0.0):g})."
+                f"{given}, but its categories are codes, which are integers of at least 0. Pass "
+                f"bounds such as (0, {max(high, 0.0):g})."
             )
         if last - first >= MAX_CODES:
             raise InputError(
-                f"{given}, which leaves more than {MAX_CODES} categories. Pass a list of them as "
+                f"{given}, which allows more than {MAX_CODES} categories. Pass a list of values as "
                 "categories."
             )
         numbers = scale = np.arange(first, last + 1)
@@ -245,29 +247,29 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
     if low == high and not within.size:
         if known.labels and not known.are_values:
             raise InputError(
-                f"bounds has {low:g} for {name}, which is none of {known!r}. Pass one of them."
+                f"bounds has {low:g} for {name}, which is not one of {known!r}. Pass one of these."
             )
         return np.array([low])
     return within
 
 
 def _any_code(ensemble: Model, column: int) -> Array:
-    """Return some code of a feature that no split reads; refuse a feature whose codes matter."""
+    """Return an arbitrary code if no split reads the feature; otherwise raise an error."""
     known, name = ensemble.categories[column], feature_label(column, ensemble)
     if not ensemble.reads(column):
         return np.zeros(1)
     _refuse_unsure(ensemble, f"bounds has none for {name}", is_number=False)
     raise InputError(
-        f"which categories {name} has is not known: {ensemble.source} keeps no list of them, and "
-        f"its splits name only some: {known!r}. Pass a list of their codes as categories, finite "
-        "bounds, or data as bounds."
+        f"the categories of {name} are unknown: {ensemble.source} stores no list of them, and its "
+        f"splits name only some: {known!r}. Pass a list of codes as categories, or pass finite "
+        "bounds or data as bounds."
     )
 
 
 def _check_categories(
     ensemble: Model, column: int, pair: Array, argument: str, given: Array
 ) -> None:
-    """Refuse categories that are fixed or listed and contradict the bounds."""
+    """Raise an error if a fixed or listed category is outside the bounds."""
     low, high = pair
     within = _categories_within(ensemble, column, low, high)
     if within is None or (np.isinf(low) and np.isinf(high)):
@@ -276,7 +278,7 @@ def _check_categories(
         label = ensemble.categories[column].label_of.get(number, f"{number:g}")
         raise InputError(
             f"{argument} {label} for {feature_label(column, ensemble)}, outside its bounds "
-            f"({low:g}, {high:g}). Widen them, or leave it out."
+            f"({low:g}, {high:g}). Widen the bounds, or remove the value."
         )
 
 
@@ -288,38 +290,38 @@ def _check_fixed(
     listed_values: Array | None,
     whole: bool,
 ) -> None:
-    """Refuse a fixed value that contradicts another argument."""
+    """Raise an error if a fixed value contradicts another argument."""
     name, (low, high) = feature_label(column, ensemble), pair
     if listed_values is not None and value not in listed_values and not np.isnan(value):
         raise InputError(
             f"fixed has {value:g} for {name}, which is not among its categories. "
-            "Fix it at one of them."
+            "Fix it at one of these."
         )
     if value < low or value > high:
         raise InputError(
             f"fixed has {value:g} for {name}, outside its bounds ({low:g}, {high:g}). "
-            "Widen them, or pass bounds as a mapping without it."
+            "Widen the bounds, or pass bounds as a mapping without this feature."
         )
     if whole and value != np.round(value) and not np.isnan(value):
         raise InputError(
-            f"fixed has {value:g} for {name}, which is to be a whole number. "
-            "Round it, or leave it out of integer."
+            f"fixed has {value:g} for {name}, which must be an integer. "
+            "Round the value, or remove the feature from integer."
         )
 
 
 def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
-    """Return the number that stands for a value of a feature, which may be a label."""
+    """Return the number that represents a value of a feature; the value may be a label."""
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if known is not None and known.labels:
         number = known.find(value) if isinstance(value, Hashable) else None
         if number is not None:
             return number
-        # Where labels are text, a number can only be a code.
+        # If all labels are text, a number can only be a code.
         is_code = is_number and not known.has_numbers and value in known.label_of
         if not is_code and not is_missing(value):
             raise InputError(
-                f"{name} has {shown(value)}, which is none of {known!r}. Pass one of them."
+                f"{name} has {shown(value)}, which is not one of {known!r}. Pass one of these."
             )
     if is_missing(value):
         return np.nan
@@ -328,44 +330,44 @@ def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
     if known is not None or not is_number:
         _refuse_unsure(ensemble, f"{name} has {shown(value)}", is_number)
     if not is_number:
-        raise InputError(f"{name} has {shown(value)}, which is no number. Pass a number.")
+        raise InputError(f"{name} has {shown(value)}, which is not a number. Pass a number.")
     try:
         return float(value)
     except OverflowError:
         largest = largest_input(ensemble.input_dtype)
         raise InputError(
-            f"{name} has a number beyond {largest:g}, the largest that {ensemble.source} reads. "
-            "Pass a smaller one."
+            f"{name} has a number beyond {largest:g}, the maximum that {ensemble.source} reads. "
+            "Pass a smaller number."
         ) from None
 
 
 def _refuse_unsure(ensemble: Model, what: str, is_number: bool = True) -> None:
-    """Refuse a value that may be a label or a code, where the model does not tell.
+    """Raise an error if a value may be a label or a code and the model does not tell which.
 
-    A number can only be a code if all labels are text.
+    If all labels are text, a number can only be a code.
     """
     if ensemble.unsure_of_labels and (not is_number or some_numbers(ensemble.frame_labels)):
         raise InputError(
-            f"{what}, but which columns of {ensemble.source} have labels is not sure: LightGBM "
-            "keeps only the labels. Pass a frame like the one that it was trained on as bounds; "
-            "to limit it, drop rows, or pass lists of labels as categories."
+            f"{what}, but it is not sure which columns of {ensemble.source} have labels: LightGBM "
+            "stores the labels without the columns. Pass a frame like the training frame as "
+            "bounds. To restrict the choice, drop rows, or pass lists of labels as categories."
         )
 
 
 def _by_feature(
     given: Any, name: str, ensemble: Model, labels: Sequence[Any] | None
 ) -> Iterator[tuple[int, Any, Any]]:
-    """Yield column, key and value of a mapping by name or number, or of a row by its labels."""
+    """Yield column, key and value of a mapping by name or number, or of a row of a frame."""
     is_row = hasattr(given, "iloc")
     if is_row and given.ndim == 2 and len(given) == 1:
-        # Column by column: in a row of several types pandas would round large whole numbers.
+        # Column by column: pandas would round large integers in a row of mixed types.
         given = {label: given.iloc[0, j] for j, label in enumerate(given.columns)}
     elif is_row and given.ndim == 1:
         given = given.to_dict()
     if not isinstance(given, Mapping):
         rows = f"has {len(given)} rows" if is_row else f"is {shown(given)}"
         raise InputError(
-            f"{name} {rows}. Pass a mapping from names or numbers of features, or one row."
+            f"{name} {rows}. Pass a mapping from feature names or numbers, or one row."
         )
     if is_row and not labels and not ensemble.feature_names:
         given = _row_without_names(given, name, ensemble.n_features)
@@ -373,16 +375,16 @@ def _by_feature(
     for key, value in given.items():
         column = column_of(key, name, ensemble, labels, by_label=is_row)
         if column in seen:
-            raise InputError(f"{name} names feature {key!r} twice. Drop one of them.")
+            raise InputError(f"{name} names feature {key!r} twice. Remove one entry.")
         seen.add(column)
         yield column, key, value
 
 
 def _row_without_names(row: Mapping[Any, Any], name: str, n: int) -> Mapping[Any, Any]:
-    """Return a row of a frame by position, where nobody knows what the columns are called."""
+    """Return a row of a frame by position, for a model and bounds without column names."""
     if len(row) != n or (set(row) == set(range(n)) and list(row) != list(range(n))):
         raise InputError(
-            f"{name} is a row, but the model has no names that its labels could be matched with. "
+            f"{name} is a row, but the model has no names to match with its labels. "
             "Pass bounds as a frame with these columns, or a mapping by position."
         )
     return dict(enumerate(row.values()))
@@ -395,14 +397,16 @@ def _fixed_values(ensemble: Model, fixed: Any, labels: Sequence[Any] | None) -> 
         value = number_of(own, column, ensemble, f"fixed[{key!r}]")
         if np.isnan(value) and not ensemble.accepts_nan:
             raise InputError(
-                f"fixed[{key!r}] is missing, which {ensemble.source} refuses. Pass a number."
+                f"fixed[{key!r}] is missing, which {ensemble.source} does not accept. Pass a "
+                "number."
             )
         with np.errstate(over="ignore"):
             finite = np.isfinite(ensemble.input_dtype.type(value)) or np.isnan(value)
         known = ensemble.categories.get(column)
         if not finite and (not ensemble.accepts_inf or (known is not None and known.finite)):
             raise InputError(
-                f"fixed[{key!r}] is {own!r}, which {ensemble.source} refuses. Pass a finite number."
+                f"fixed[{key!r}] is {own!r}, which {ensemble.source} does not accept. Pass a "
+                "finite number."
             )
         values[column] = value
     return values
@@ -423,12 +427,15 @@ def _listed_values(
         if not array.size:
             raise InputError(f"{name} is empty. List the allowed values.")
         if not np.isfinite(array).all():
-            raise InputError(f"{name} has a value that is not finite. Use fixed for missing ones.")
+            raise InputError(
+                f"{name} has a value that is not finite. Remove it. To fix a feature at a missing "
+                "value, use fixed."
+            )
         beyond = array[np.abs(array) > largest_input(ensemble.input_dtype)]
         if beyond.size:
             raise InputError(
-                f"{name} has {beyond[0]:g}, which {ensemble.source} cannot tell from infinity: it "
-                f"reads inputs as {ensemble.input_dtype}. Leave it out."
+                f"{name} has {beyond[0]:g}, which is infinite for {ensemble.source}: it reads "
+                f"inputs as {ensemble.input_dtype}. Remove it."
             )
         _check_known(array, ensemble.categories.get(column), name)
         values[column] = array
@@ -436,23 +443,23 @@ def _listed_values(
 
 
 def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
-    """Refuse numbers that are no categories, where the feature has categories."""
+    """Raise an error if a feature has categories and a number is not one of them."""
     if known is None:
         return
     fine = np.isin(numbers, known.value)
     if not known.complete:
         fine |= (numbers >= 0) & (numbers == np.round(numbers))
     for unknown in numbers[~fine]:
-        which = "is none of" if known.complete else "is no whole number from 0 on, as codes are:"
-        raise InputError(f"{name} has {unknown:g}, which {which} {known!r}. Leave it out.")
+        which = "one of" if known.complete else "a code, an integer of at least 0:"
+        raise InputError(f"{name} has {unknown:g}, which is not {which} {known!r}. Remove it.")
 
 
 def _named_integers(
     ensemble: Model, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
 ) -> frozenset[int] | None:
-    """Return the features that are named as whole numbers; None for "auto".
+    """Return the features passed as ``integer``; None for "auto".
 
-    A feature ``with_values`` has a list of what it may be.
+    Features in ``with_values`` have a list of values.
     """
     if isinstance(integer, str) and integer == "auto":
         return None
@@ -463,8 +470,8 @@ def _named_integers(
         column = column_of(feature, "integer", ensemble, labels)
         if column in with_values:
             raise InputError(
-                f"integer names {feature_label(column, ensemble)}, which has categories. Leave it "
-                "out; categories lists its values."
+                f"integer names {feature_label(column, ensemble)}, which has categories. Remove "
+                "it. To restrict its values, pass a list of them as categories."
             )
         named.append(column)
     return frozenset(named)

@@ -1,4 +1,4 @@
-"""Constraints: what must hold besides the bounds."""
+"""Constraints besides the bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from treeopt.types import FloatArray
 
 
 class Constraint(Protocol):
-    """What every constraint offers."""
+    """The interface of a constraint."""
 
     def violation(self, X: FloatArray) -> FloatArray:
-        """Return by how much each row breaks the constraint; 0 if it holds."""
+        """Return the violation of the constraint at each row; 0 if it is satisfied."""

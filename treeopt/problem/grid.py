@@ -1,11 +1,11 @@
-"""One grid of cells for all terms of a problem.
+"""The grid of cells that all terms of a problem share.
 
-Within a cell of the grid no term changes. Along each feature the grid is cut wherever some term is.
-Cuts are float64 numbers, the last ones that belong to the cell below, so models that read inputs in
-different precisions share one rule: the cell of ``x`` is the number of cuts below ``x``. One more
-cell, the last, stands for missing values where a model accepts them.
+Every term is constant within a cell of the grid. Along each feature, the grid has the cuts of all
+terms. Cuts are float64 numbers; each one is the last number of the cell below it. Models that read
+inputs in different precisions therefore share one rule: the cell of ``x`` is the number of cuts
+below ``x``. If a model accepts missing values, the last cell represents them.
 
-The grid depends on the terms alone, and is made once. What a space leaves of it is `Places`.
+The grid depends only on the terms and is built once. `Places` are the cells that a space allows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from treeopt.types import Array, BoolArray, FloatArray, IntArray
 
 
 class Grid:
-    """The cells of every feature that some term reads.
+    """The cells of every feature that at least one term reads.
 
-    Features are counted among these, in ascending order of their columns.
+    Only these features are numbered, in ascending order of their columns.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class Grid:
     position : int64 array
         The feature of each column; -1 if no term reads it.
     n_cells : int64 array
-        Number of cells of each feature, the one for missing values included.
+        Number of cells of each feature, including the cell for missing values.
     has_sets : bool array
-        Whether some term splits the feature by sets of categories.
+        Whether at least one term splits the feature by sets of categories.
     missing_low, missing_high : float
-        First and last float64 that a model takes for missing; NaN if there is none.
+        First and last float64 that a model reads as missing; NaN if there is none.
     largest : float
-        The largest number that every model can read.
+        Maximum finite input of all models.
     """
 
     def __init__(self, terms: Sequence[ModelTerm]) -> None:
@@ -63,7 +63,7 @@ class Grid:
             self._join()
 
     def _join(self) -> None:
-        """Find the cells that several terms have in common, and translate to those of each."""
+        """Merge the cuts of several terms, and map the merged cells to the cells of each term."""
         found = [term.cells.columns for term in self.terms]
         self.columns = np.unique(np.concatenate(found))
         n_columns = self.terms[0].ensemble.n_features
@@ -91,7 +91,7 @@ class Grid:
                 self._own_cell[-1].append(np.append(own, n_own[i] - 1)[: self.n_cells[j]])
 
     def _readers(self, j: int) -> list[tuple[int, ModelTerm, int]]:
-        """Return the terms that read a feature: number, term, and the term's own feature."""
+        """Return the terms that read a feature: number, term, and feature number in the term."""
         if not self._own_feature:
             return [(0, self.terms[0], j)]
         return [
@@ -105,11 +105,11 @@ class Grid:
         return self._own_feature[k] if self._own_feature else np.arange(self.columns.size)
 
     def own_cells(self, k: int, i: int, cells: IntArray) -> IntArray:
-        """Return cells of the ``i``-th feature of term ``k`` as the term counts them."""
+        """Return cells of the ``i``-th feature of term ``k`` in the term's own numbering."""
         return self._own_cell[k][i][cells] if self._own_cell else cells
 
     def own_points(self, k: int, cells: IntArray) -> IntArray:
-        """Return points, cells ``[point, feature]``, as term ``k`` counts them."""
+        """Return points, cells ``[point, feature]``, in the numbering of term ``k``."""
         if not self._own_cell:
             return cells
         own = np.empty((len(cells), self._own_feature[k].size), np.int64)
@@ -118,7 +118,7 @@ class Grid:
         return own
 
     def cells_alike(self, cells: IntArray) -> list[BoolArray]:
-        """Return, for each feature, which cells no term tells from that of a point."""
+        """Return, for each feature, the cells that all terms treat like the cell of a point."""
         alike = [np.ones(n, np.bool_) for n in self.n_cells]
         for k, term in enumerate(self.terms):
             own = term.cells_alike(self.own_points(k, cells[None, :])[0])
@@ -133,46 +133,46 @@ class Grid:
         return int(self._start[j + 1] - self._start[j]) + 1
 
     def in_order(self, j: int) -> bool:
-        """Tell whether every split on feature ``j``, of every term, cuts its numbers in two."""
+        """Return whether every split on feature ``j`` is a comparison with one number."""
         return all(term.cells.in_order(i) for _, term, i in self._readers(j))
 
     def keys(self, j: int, cells: IntArray) -> Array:
-        """Return the keys of some cells of feature ``j``, ``[cell, slot]``, slots of all terms."""
+        """Return the keys of cells of feature ``j``, ``[cell, slot]``, with slots of all terms."""
         readers = self._readers(j)
         found = [term.keys_at(i, self.own_cells(k, i, cells)) for k, term, i in readers]
         return np.concatenate(found, axis=1)
 
     def cell_of(self, j: int, values: FloatArray) -> IntArray:
-        """Return the cell of feature ``j`` that each value falls into; missing values too."""
+        """Return the cell of feature ``j`` that holds each value; values may be missing."""
         cells: IntArray = np.searchsorted(self.lasts(j), values)
         missing = (self.missing_low <= values) & (values <= self.missing_high)
         cells[np.isnan(values) | missing] = self.n_cells[j] - 1
         return cells
 
     def lasts(self, j: int) -> FloatArray:
-        """Return the last float64 of each cell of feature ``j``, but for the last cell."""
+        """Return the last float64 of each cell of feature ``j`` except the last cell."""
         return self._last[self._start[j] : self._start[j + 1]]
 
-    def spans(self, j: int) -> tuple[FloatArray, FloatArray]:
-        """Return the first and last float64 of each cell of numbers of a feature."""
+    def intervals(self, j: int) -> tuple[FloatArray, FloatArray]:
+        """Return the first and last float64 of each cell of feature ``j`` that holds numbers."""
         last = self.lasts(j)
         return np.append(-np.inf, np.nextafter(last, np.inf)), np.append(last, np.inf)
 
-    def ends(self, j: int, first: int, last: int) -> tuple[float, float]:
-        """Return the first and last float64 of a range of cells of a feature."""
+    def interval(self, j: int, first: int, last: int) -> tuple[float, float]:
+        """Return the first and last float64 of the cells ``first..last`` of feature ``j``."""
         lasts = self.lasts(j)
         low = nextafter(lasts[first - 1], np.inf) if first > 0 else -np.inf
         return low, float(lasts[last]) if last < lasts.size else np.inf
 
-    def extent(self, j: int) -> float:
-        """Return half the distance between the outermost cuts of a feature."""
+    def half_range(self, j: int) -> float:
+        """Return half the distance between the first and the last cut of feature ``j``."""
         readers = self._readers(j)
         joined = np.concatenate([term.cells.cuts_of(i) for _, term, i in readers])
         return float(joined.max() / 2 - joined.min() / 2) if joined.size > 1 else 0.0
 
 
 def _preimage(value: float, dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return the first and last float64 that is cast to a value; NaN if there is none."""
+    """Return the first and last float64 that the cast turns into a value; NaN if there is none."""
     before = np.array([np.nextafter(dtype.type(value), dtype.type(-np.inf)), value])
     last = last_before(before.astype(np.float64), dtype)
     return float(np.nextafter(last[0], np.inf)), float(last[1])

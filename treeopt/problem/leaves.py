@@ -1,13 +1,14 @@
-"""The leaves of all trees as boxes of the grid: what the search and the proof work on.
+"""The leaves of all trees as boxes of the grid, for the search and the proof.
 
-Only what the space leaves reachable is listed. A leaf that is a range of places along every feature
-is one box. Where the places of a feature have no order (categories, zero or a missing value among
-numbers), a leaf may be several runs of places and becomes one box per run. So the search and the
-proof only see boxes of integers. In each tree they are sorted by value, the lowest first.
+Only leaves that the space can reach are listed. A leaf that is a range of places along every
+feature is one box. If the places of a feature have no order (categories, or zero or a missing value
+among numbers), a leaf may consist of several runs of places; it becomes one box per run. The search
+and the proof therefore see only boxes of integers. In each tree, boxes are sorted by ascending
+value.
 
-Kernels that may run for long check a flag, ``stop``. Once it is set they return as soon as they
-can, and neither their results nor the arrays they worked on may be used: every caller checks the
-flag first. It is never cleared.
+Kernels that may run for long check a flag, ``stop``. Once it is set, they return as soon as
+possible. Their results and the arrays they worked on are then invalid, so every caller checks the
+flag first. The flag is never cleared.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ class Leaves(NamedTuple):
     Attributes
     ----------
     value : float64 array
-        What the box adds to the sum.
+        Value that the box contributes to the sum.
     low, high : int32 arrays ``[feature, box]``
         First and last place of each box along each free feature.
     leaf : int32 array
-        The leaf of the ensemble that the box is, or is a part of.
+        The leaf of the ensemble that contains the box.
     start : int64 array
-        First box of each tree, and the number of boxes at the end.
+        First box of each tree, followed by the number of boxes.
     place_start : int64 array
         Number of the first place of each free feature, if all places are numbered consecutively.
     constant : float
-        The start of the sum.
+        Initial value of the sum.
     stop : int64 array
-        One number: not 0 if the search has to end.
+        One number; nonzero if the search must end.
     """
 
     value: FloatArray
@@ -51,6 +52,6 @@ class Leaves(NamedTuple):
     stop: IntArray = np.zeros(1, np.int64)
 
     @property
-    def ends(self) -> tuple[Int32Array, Int32Array]:
-        """The leaves with the lowest and the highest value of each tree."""
+    def extreme_leaves(self) -> tuple[Int32Array, Int32Array]:
+        """The leaf with the minimum value and the leaf with the maximum value of each tree."""
         return self.leaf[self.start[:-1]], self.leaf[self.start[1:] - 1]

@@ -1,4 +1,4 @@
-"""The objective: a sense, weighted terms and a link."""
+"""The objective: sense, weighted terms and link."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from treeopt.problem.terms import ModelTerm
 from treeopt.types import Array
 
 MAX_SUM = {np.dtype(np.float32): float(np.finfo(np.float32).max) / 2, np.dtype(np.float64): 1e290}
-"""Sums in each precision must stay below this. Half of the largest float32 leaves room for
-rounding. In float64 the search itself needs room: the prices of the stronger bound grow to 64 times
-the largest sum, and must stay below `exact.dual.LARGE`."""
+"""Sums must stay below this value, by precision. Half of the maximum float32 leaves room for
+rounding. In float64 the search itself needs room: the prices of the dual bound grow up to 64 times
+the maximum sum, and must stay below `exact.dual.LARGE`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What is minimised or maximised: ``link(weight_0 * term_0 + weight_1 * term_1 + ...)``.
+    """The function to optimize: ``link(weight_0 * term_0 + weight_1 * term_1 + ...)``.
 
     Terms are added from left to right, in the precision of the models.
 
     Attributes
     ----------
     model : Ensemble or Difference
-        The converted model; it also describes the inputs: names, categories, missing values.
+        The converted model. It also describes the inputs: names, categories, missing values.
     terms : tuple of ModelTerm
         The terms. They read the same columns, in the same precision, and have the same divisor.
     link : Link
-        From the sum of the terms to the prediction.
+        Maps the sum of the terms to the prediction.
     sense : float
-        1 to minimise, -1 to maximise.
+        1 to minimize, -1 to maximize.
     own : callable or None
-        The prediction of the user's own model, for a matrix or frame; None if it is not at hand.
+        Returns the prediction of the user's own model for a matrix or frame. None if only the
+        converted model is available.
     """
 
     model: Model
@@ -49,7 +50,7 @@ class Objective:
 
     @property
     def sign(self) -> float:
-        """Factor of the sum of the terms that makes it something to minimise."""
+        """1 or -1; this factor times the sum of the terms is to be minimized."""
         return self.sense if self.link.increasing else -self.sense
 
     @property
@@ -59,7 +60,7 @@ class Objective:
 
     @property
     def divisor(self) -> float:
-        """The divisor that all terms have in common."""
+        """The common divisor of all terms."""
         return self.terms[0].ensemble.divisor
 
     @property
@@ -78,7 +79,7 @@ class Objective:
         return sum(term.ensemble.n_leaves for term in self.terms)
 
     def add(self, totals: list[Any]) -> Any:
-        """Return the sum of what the terms come to, in the precision of the models."""
+        """Return the weighted sum of the terms' totals, in the precision of the models."""
         first, *rest = (
             total if term.weight > 0 else -total
             for term, total in zip(self.terms, totals, strict=True)
@@ -86,7 +87,7 @@ class Objective:
         return sum(rest, start=first)
 
     def value_of(self, margin: Any) -> float:
-        """Return the prediction that a sum of terms becomes."""
+        """Return the prediction for a margin, the sum of the terms."""
         return float(self.link(np.array([margin], self.dtype))[0])
 
     def towards(self, sense: float) -> Objective:
@@ -97,16 +98,16 @@ class Objective:
 def read_objective(
     model: Model, own: Callable[[Any], Array] | None, bounds: Any
 ) -> tuple[Objective, Columns | None]:
-    """Return the objective that a converted model is, and the columns as the user calls them.
+    """Return the objective for a converted model, and the columns of the user's frame.
 
     Parameters
     ----------
     model : Ensemble or Difference
-        What is to be optimized.
+        The model to optimize.
     own : callable or None
-        The prediction of the user's own model, if it is at hand.
+        The prediction of the user's own model, if it is available.
     bounds : object
-        If the bounds are a frame, it names the columns and may know labels of categories.
+        The bounds. If they are a frame, it provides column names and labels of categories.
     """
     columns = columns_of(model, bounds)
     objective = objective_of(with_labels(model, columns), own)
@@ -117,7 +118,7 @@ def read_objective(
 
 
 def objective_of(model: Model, own: Callable[[Any], Array] | None = None) -> Objective:
-    """Return the objective that a converted model is; of a difference, two terms."""
+    """Return the objective for a converted model; a difference has two terms."""
     terms: tuple[ModelTerm, ...]
     if isinstance(model, Difference):
         terms = (ModelTerm(model.plus, 1.0), ModelTerm(model.minus, -1.0))
@@ -127,10 +128,10 @@ def objective_of(model: Model, own: Callable[[Any], Array] | None = None) -> Obj
 
 
 def largest_sum(objective: Objective) -> float:
-    """Return S, which no sum that the models compute for any input exceeds but by rounding.
+    """Return an upper bound S on the absolute sums of the models, up to rounding.
 
-    S is the maximum ``|value|`` among the leaves of each tree, added up, plus the ``|base|`` of
-    each term; or that divided by the divisor, if this is larger.
+    S is the sum over all trees of the maximum ``|value|`` of a leaf, plus the ``|base|`` of each
+    term. If S divided by the divisor is larger, that is returned.
     """
     with np.errstate(over="ignore"):
         parts = [t.ensemble.compiled.largest_leaves + abs(t.ensemble.base) for t in objective.terms]
@@ -139,15 +140,15 @@ def largest_sum(objective: Objective) -> float:
 
 
 def check_sums(objective: Objective) -> None:
-    """Refuse a model whose own sums may overflow: `largest_sum` must be below `MAX_SUM`.
+    """Raise an error if the model's own sums may overflow: `largest_sum` must be below `MAX_SUM`.
 
-    An infinite sum, or a difference of two, is no longer monotone in the leaves' values, and no
-    bound would hold.
+    An infinite sum, or the difference of two, is not monotone in the values of the leaves. No bound
+    would be valid.
     """
     largest, dtype = largest_sum(objective), objective.dtype
     if not largest < MAX_SUM[dtype]:
         raise UnsupportedModelError(
             f"{objective.model.source} may overflow: its sums in {dtype} may reach {largest:.3g}, "
-            f"and decisions need them to stay below {MAX_SUM[dtype]:.3g}. Train the model on a "
-            "scaled target, such as y / 1e10."
+            f"but decisions require sums below {MAX_SUM[dtype]:.3g}. Train the model on a scaled "
+            "target, such as y / 1e10."
         )

@@ -1,9 +1,9 @@
-"""What a space leaves of a grid: the places of each feature, and the points in them.
+"""Places: the cells of a grid that a space allows.
 
-A *place* is an admissible cell of a feature: one that holds at least one value that the space
-allows. Places are ordered as numbers are if every split cuts them in two. If not (categories, or
-zero or a missing value among numbers), places that most splits treat alike stand side by side, so
-that a leaf is few runs of places.
+A *place* is an admissible cell of a feature: a cell with at least one value that the space allows.
+If every split compares with one number, places are ordered as numbers. Otherwise (categories, or
+zero or a missing value among numbers), places that most splits treat alike are neighbors, so that a
+leaf consists of few runs of places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treeopt.run.limits import Limits
 from treeopt.types import FloatArray, Int32Array, IntArray
 
 MAX_SORTED = 1000
-"""Features with more categories than this keep their categories in the given order."""
+"""Maximum number of categories of a feature that are reordered."""
 
 SLOTS_AT_ONCE = 32
 """Number of slots whose keys are compared between two checks of the limits."""
@@ -36,16 +36,16 @@ class Places:
     grid : Grid
         The grid.
     space : Space
-        What may be chosen.
-    limits : Limits
-        If the time is up, unordered places stay in their own order.
+        The allowed inputs.
+    limits : Limits, optional
+        If the time limit is reached, unordered places are not reordered.
 
     Attributes
     ----------
     cells : list of int64 arrays
         The admissible cells of each feature, in the order of its places.
     ordered : list of bool
-        Whether every split cuts the places of the feature in two.
+        Whether every split divides the places of the feature into two runs.
     free : int64 array
         The features with more than one place.
     infeasible_because : str
@@ -55,7 +55,7 @@ class Places:
     def __init__(self, grid: Grid, space: Space, limits: Limits | None = None) -> None:
         self.grid, self.space, self._limits = grid, space, limits
         self.model = grid.terms[0].ensemble
-        # What a model's precision cannot hold is out of reach.
+        # Inputs beyond the range of the model's precision are excluded.
         largest = grid.largest
         self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -largest))
         self.upper = np.where(space.fixed, space.upper, np.minimum(space.upper, largest))
@@ -72,7 +72,7 @@ class Places:
         self.free: IntArray = np.flatnonzero([cells.size > 1 for cells in self.cells])
 
     def keeping(self, cells: Mapping[int, IntArray]) -> Places:
-        """Return the places with only these of some features' admissible cells."""
+        """Return the places with the admissible cells of some features replaced by a subset."""
         smaller = copy(self)
         smaller.cells = [cells.get(j, own) for j, own in enumerate(self.cells)]
         smaller.free = np.flatnonzero([own.size > 1 for own in smaller.cells])
@@ -80,7 +80,7 @@ class Places:
         return smaller
 
     def _admissible(self, j: int) -> tuple[IntArray, bool]:
-        """Return the admissible cells of a feature, and whether they are in order."""
+        """Return the admissible cells of a feature, and whether they are ordered."""
         grid, space = self.grid, self.space
         column = int(grid.columns[j])
         low, high = self.lower[column], self.upper[column]
@@ -94,13 +94,13 @@ class Places:
             if space.integer[column] or (grid.missing_low <= high and grid.missing_high >= low):
                 cells = self._without_empty(j, cells, low, high)
         if cells.size > 1 and (cells[-1] == grid.n_numbers(j) or not grid.in_order(j)):
-            return self._side_by_side(j, cells), False
+            return self._group_alike(j, cells), False
         return cells, True
 
     def _without_empty(self, j: int, cells: IntArray, low: float, high: float) -> IntArray:
-        """Drop cells without an admissible number; add the missing one if a number means it."""
+        """Drop cells without an admissible number; add the cell for missing values if needed."""
         grid, column = self.grid, int(self.grid.columns[j])
-        begin, end = grid.spans(j)
+        begin, end = grid.intervals(j)
         lower, upper = np.maximum(begin[cells], low), np.minimum(end[cells], high)
         if self.space.integer[column]:
             lower, upper = np.ceil(lower), np.floor(upper)
@@ -109,7 +109,7 @@ class Places:
         return np.append(cells, begin.size) if self._may_be_missing(column) else cells
 
     def _may_be_missing(self, column: int) -> bool:
-        """Tell whether an admissible number of a feature means missing."""
+        """Return whether an admissible number of a feature means missing."""
         grid = self.grid
         if not self.space.may_be_missing[column]:
             return False
@@ -119,11 +119,12 @@ class Places:
             low, high = np.ceil(low), np.floor(high)
         return bool(low <= high) and not np.isnan(grid.missing_low)
 
-    def _side_by_side(self, j: int, cells: IntArray) -> IntArray:
-        """Return unordered cells so that those which splits treat alike stand side by side.
+    def _group_alike(self, j: int, cells: IntArray) -> IntArray:
+        """Return unordered cells, sorted so that cells that splits treat alike are neighbors.
 
-        Each is followed by the nearest of the rest, where the distance is the number of splits
-        that tell the two apart. Any order is valid, so if the time is up they stay as they are.
+        Each cell is followed by the nearest of the remaining cells. The distance of two cells is
+        the number of splits that separate them. Every order is valid, so if the time limit is
+        reached, the cells are returned as they are.
         """
         grid = self.grid
         if not grid.has_sets[j] or cells.size > MAX_SORTED:
@@ -136,7 +137,7 @@ class Places:
             some = np.ascontiguousarray(keys[:, first : first + SLOTS_AT_ONCE]).view(np.uint8)
             bits = np.unpackbits(some, axis=1).astype(np.float32)
             ones = bits.sum(axis=1)
-            # Whole numbers below 2^24: these sums are exact.
+            # Integers below 2^24: these sums are exact.
             apart += ones[:, None] + ones - 2 * (bits @ bits.T)
         order = [0]
         apart[:, 0] = np.inf
@@ -147,18 +148,18 @@ class Places:
 
     @cached_property
     def start(self) -> IntArray:
-        """Where the places of each free feature begin, if all are numbered through."""
+        """First place of each free feature, if all places are numbered consecutively."""
         return np.cumsum([0, *(self.cells[j].size for j in self.free)])
 
     def of_points(self, X: FloatArray) -> Int32Array:
-        """Return the places of points; where a cell is not admissible, the nearest that is."""
+        """Return the places of points; a cell that is not admissible is replaced by the nearest."""
         cells = np.zeros((len(X), len(self.cells)), np.int64)
         for j in self.free:
             cells[:, j] = self.grid.cell_of(int(j), X[:, self.grid.columns[j]])
         return self.of_cells(cells)
 
     def of_cells(self, cells: IntArray) -> Int32Array:
-        """Return the places of cells, ``[point, feature]``, or the nearest that are admissible."""
+        """Return the places of cells ``[point, feature]``, or the nearest admissible places."""
         out = np.empty((len(cells), self.free.size), np.int32)
         for k, j in enumerate(self.free):
             own, cell = self.cells[j], cells[:, j]
@@ -173,7 +174,7 @@ class Places:
         return out
 
     def cells_at(self, places: Int32Array) -> IntArray:
-        """Return the cells of every feature of the grid at points, ``[point, feature]``."""
+        """Return the cells of every feature of the grid at points ``[point, feature]``."""
         at = np.empty((len(places), len(self.cells)), np.int64)
         at[:] = [cells[0] for cells in self.cells]
         for k, j in enumerate(self.free):
@@ -181,9 +182,9 @@ class Places:
         return at
 
     def region(self, cells: IntArray) -> tuple[FloatArray, Region]:
-        """Return a point in the middle of the region that the cells of a point lie in, and it.
+        """Return the region that contains the cells of a point, preceded by a point in its middle.
 
-        The region is what the leaves that hold the point have in common.
+        The region is the intersection of the leaves that contain the point.
         """
         grid, space = self.grid, self.space
         alike = grid.cells_alike(cells)
@@ -218,7 +219,7 @@ class Places:
         return x, Region(lower, upper, categories)
 
     def _missing(self, column: int, numbers: FloatArray) -> tuple[float, float, float]:
-        """Return a number that means missing, and the bounds of those that may be chosen."""
+        """Return an admissible number that means missing, and the bounds of all such numbers."""
         low = max(self.grid.missing_low, self.lower[column])
         high = min(self.grid.missing_high, self.upper[column])
         if self.space.integer[column]:
@@ -230,18 +231,18 @@ class Places:
     def _run(
         self, j: int, cell: int, unlike: IntArray, low: float, high: float
     ) -> tuple[float, float]:
-        """Return the bounds, as float64, of the run of like cells around one.
+        """Return the bounds, as float64, of the run of cells around ``cell`` that are alike.
 
-        It does not reach over a number that means missing.
+        The run does not extend across a number that means missing.
         """
         grid = self.grid
         unlike = unlike[unlike < grid.n_numbers(j)]
         at = np.searchsorted(unlike, cell)
         first = int(unlike[at - 1]) + 1 if at > 0 else 0
         last = int(unlike[at]) - 1 if at < unlike.size else grid.n_numbers(j) - 1
-        begin, end = grid.ends(j, first, last)
+        begin, end = grid.interval(j, first, last)
         lower, upper = max(begin, low), min(end, high)
-        begin, end = grid.ends(j, cell, cell)
+        begin, end = grid.interval(j, cell, cell)
         column = int(grid.columns[j])
         return self._beside_missing(column, (lower, upper), (max(begin, low), min(end, high)))
 
@@ -250,18 +251,19 @@ class Places:
     ) -> tuple[float, float]:
         """Return the part of an interval on one side of the number that means missing.
 
-        It is the side on which the cell has an admissible number, the wider one if both have.
+        The cell has an admissible number on this side. If it has one on both sides, the wider side
+        is returned.
         """
         (lower, upper), low, high = run, self.grid.missing_low, self.grid.missing_high
         if not (low <= upper and high >= lower):
             return run
         before, after = float(np.nextafter(low, -np.inf)), float(np.nextafter(high, np.inf))
-        if self._room(column, cell[0], before) >= self._room(column, after, cell[1]):
+        if self._width(column, cell[0], before) >= self._width(column, after, cell[1]):
             return lower, before
         return after, upper
 
-    def _room(self, column: int, low: float, high: float) -> float:
-        """Return how wide an interval is; -1 if it has no admissible number."""
+    def _width(self, column: int, low: float, high: float) -> float:
+        """Return the size of an interval; -1 if it has no admissible number."""
         if column in self.space.values:
             numbers = self.space.values[column]
             return float(np.count_nonzero((low <= numbers) & (numbers <= high)) or -1)
@@ -272,7 +274,7 @@ class Places:
     def _middle(self, j: int, low: float, high: float, numbers: FloatArray, whole: bool) -> float:
         """Return an admissible number in the middle of an interval.
 
-        If the interval is unbounded, the number is near the cuts of the feature.
+        If the interval is unbounded, return a number near the cuts of the feature.
         """
         if numbers.size:
             return float(numbers[(numbers.size - 1) // 2])
@@ -289,5 +291,5 @@ class Places:
         return float(min(max(middle, low), high))
 
     def _reach(self, j: int) -> float:
-        """Return a tenth of half the distance between the outermost cuts of a feature."""
-        return 0.1 * self.grid.extent(j) if j >= 0 else 0.0
+        """Return a tenth of half the distance between the first and last cut of a feature."""
+        return 0.1 * self.grid.half_range(j) if j >= 0 else 0.0

@@ -1,4 +1,4 @@
-"""`Problem`: the question that every method answers."""
+"""`Problem`: objective, allowed inputs and constraints, as every method takes them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from treeopt.types import Array, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be optimized, what may be chosen, and what must hold; it does not change.
+    """The objective, the allowed inputs and the constraints. Problems are immutable.
 
-    The models are converted and the grid is made once. Asking again with other fixed values or
-    another sense shares both, see `asked`.
+    The models are converted and the grid is built once. Problems with other fixed values or another
+    sense share both, see `asked`.
 
-    Points of the grid are given by their cells, one for each feature that some term reads.
+    Points of the grid are given by their cells, one per feature that at least one term reads.
 
     Attributes
     ----------
     objective : Objective
         Weighted terms, a link and a sense.
     choices : Choices
-        What may be chosen, before anything is fixed.
+        The allowed inputs, before any feature is fixed.
     grid : Grid
-        The cells that all terms have in common.
+        The cells that all terms share.
     fixed : tuple
-        What is fixed, as the user passes it; of several entries, later ones win.
+        Fixed values, each entry as the user passes it. Later entries override earlier ones.
     constraints : tuple of Constraint
-        What must hold besides.
+        Constraints besides the bounds.
     limits : Limits or None
         Limits of the run, if there is one.
     """
@@ -52,37 +52,37 @@ class Problem:
     limits: Limits | None = None
 
     def asked(self, sense: float, fixed: Any, limits: Limits) -> Problem:
-        """Return the question for one sense and context, to be answered within limits."""
+        """Return the problem with another sense, more fixed values and limits."""
         objective, everything = self.objective.towards(sense), (*self.fixed, fixed)
         return Problem(objective, self.choices, self.grid, everything, self.constraints, limits)
 
     @cached_property
     def space(self) -> Space:
-        """What may be chosen."""
+        """The allowed inputs, with all fixed values."""
         return self.choices.fix(*self.fixed)
 
     @cached_property
     def places(self) -> Places:
-        """The cells of the grid that the space leaves."""
+        """The cells of the grid that the space allows."""
         return Places(self.grid, self.space, self.limits)
 
     @property
     def columns(self) -> Columns | None:
-        """The columns as the user's frame calls them, if there is one."""
+        """The columns of the user's frame, if there is one."""
         return self.choices.columns
 
     @property
     def infeasible_because(self) -> str:
-        """Reason for infeasibility; empty if there are admissible points."""
+        """Reason for infeasibility; empty if feasible."""
         return self.places.infeasible_because
 
     def evaluate(self, X: Any) -> Array:
-        """Return what the user's own model predicts for rows; see `predict` if it is not here."""
+        """Return the predictions of the user's own model, or else of the converted model."""
         own = self.objective.own
         return self.predict(X) if own is None else own(X)
 
     def predict(self, X: Any) -> Array:
-        """Return what the converted model predicts for rows."""
+        """Return the predictions of the converted model."""
         return self.objective.model.predict(X)
 
     def violations(self, X: FloatArray) -> FloatArray:
@@ -93,7 +93,7 @@ class Problem:
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the signed sums of the terms at points ``[point, feature]``; smaller is better.
 
-        They are added in float64 and in any order, and are not divided.
+        They are added in float64, in any order, and are not divided by the divisor.
         """
         total: FloatArray = np.zeros(len(cells))
         for k, term in enumerate(self.objective.terms):

@@ -8,21 +8,22 @@ from treeopt.types import Array
 
 
 class Region(NamedTuple):
-    """A box around a point in which every input gives the same prediction.
+    """A box around a point in which every input has the same prediction.
 
-    It is what the leaves that hold the point have in common. Beyond it the prediction may change,
-    but need not.
+    It is the intersection of the leaves that contain the point. Outside the region the prediction
+    may change, but need not.
 
     Attributes
     ----------
-    lower, upper : float64 arrays
-        Ends of each feature, both included, as inputs before the cast, cut to the bounds, and whole
-        numbers where only these are admissible; NaN where the feature is fixed at a missing value.
-        For a feature with categories, the least and the largest number among those that are
-        allowed.
+    lower, upper : float64 arrays of shape (n_features,)
+        Lower and upper bound of each feature, both included. They lie within the bounds of the
+        problem, and are integers for integer features. They apply to inputs as you pass them,
+        before the model casts them to its own precision. NaN if the feature is fixed at a missing
+        value. For a feature with categories: minimum and maximum of the numbers in its entry of
+        `categories`.
     categories : dict from int to tuple
-        Which of the admissible categories give the same prediction, as labels where the model
-        knows them; for the features that have categories.
+        For each feature with categories, the admissible categories with the same prediction. They
+        are labels if the model knows them.
     """
 
     lower: Array

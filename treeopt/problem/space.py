@@ -1,4 +1,4 @@
-"""What may be chosen for each feature: the space of a decision."""
+"""The space of a decision: the allowed values of each feature."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from treeopt.types import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """What may be chosen for each feature.
+    """The allowed values of each feature.
 
     Attributes
     ----------
     lower, upper : float64 arrays
-        Bounds, both included. They may be infinite, and are NaN for a feature that is fixed at a
-        missing value.
+        Bounds, both included. They may be infinite. NaN if the feature is fixed at a missing value.
     integer : bool array
-        Whether only whole numbers may be chosen.
+        Whether only integers are allowed.
     values : mapping from int to array
-        For features with a list of values, categories and others: the numbers that may be chosen,
-        in ascending order, at least two.
+        For features with a list of values, such as categories: the allowed numbers, in ascending
+        order, at least two.
     data : float64 matrix or None
-        The rows that the bounds were taken from.
+        The rows passed as bounds.
     may_be_missing : bool array
-        Whether the number that means missing to the model may be chosen, if it is within the
-        bounds. It may not if these are the range of the data, in which it is a missing value; but
-        it may be the code of a label.
+        Whether the number that the model reads as missing is allowed, if it is within the bounds.
+        False if the bounds are the range of data, where this number is a missing value. True if the
+        number can be the code of a label.
     infeasible_because : str
         Reason for infeasibility; empty if feasible.
     """
@@ -45,11 +44,11 @@ class Space:
 
     @property
     def fixed(self) -> BoolArray:
-        """Whether each feature has only one value."""
+        """Whether each feature has only one allowed value."""
         single: BoolArray = (self.lower == self.upper) | np.isnan(self.lower)
         return single
 
 
 def largest_input(dtype: np.dtype[Any]) -> float:
-    """Return the largest finite number that an input may be, in the precision of a model."""
+    """Return the maximum finite input of a model that reads inputs in this precision."""
     return float(np.finfo(dtype).max)

@@ -1,8 +1,8 @@
-"""Terms: what an objective adds up.
+"""The terms of an objective.
 
-Every term is a step function of the inputs. It says where its steps are, so that all terms can
-share one grid; it lists its steps as boxes of that grid, for the search; it computes the value that
-a user computes; and it says how far the two may differ, because of rounding.
+Every term is a step function of the inputs. It provides its cuts, so that all terms can share one
+grid, the sums at points of the grid for the search, and the value that the user's model computes.
+`exact.certificate` bounds the difference of the two values, which is due to rounding.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
 
 
 class Term(Protocol):
-    """What every term offers; `ModelTerm` is one.
+    """The interface of a term; `ModelTerm` implements it.
 
-    Cells are counted as the term itself counts them; `Grid` translates.
+    Cells are in the numbering of the term itself; `Grid` translates.
     """
 
     @property
@@ -32,16 +32,16 @@ class Term(Protocol):
         """The cells of each feature that the term reads, and its splits in terms of them."""
 
     def last_of_cells(self, i: int) -> FloatArray:
-        """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
+        """Return the last float64 of each cell of its ``i``-th feature except the last cell."""
 
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the sums at points ``[point, feature]``, in float64 and in any order."""
 
     def total_at(self, cells: IntArray) -> Any:
-        """Return the value at one point as a user computes it, before a link."""
+        """Return the value at one point as the user's model computes it, before the link."""
 
     def cells_alike(self, cells: IntArray) -> BoolArray:
-        """Return which cells have the same value as a point; all features one after the other."""
+        """Return which cells have the same value as a point; features are concatenated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class ModelTerm:
         return self.ensemble.compiled.cells
 
     def last_of_cells(self, i: int) -> FloatArray:
-        """Return the last float64 of each cell of its ``i``-th feature, but for the last cell."""
+        """Return the last float64 of each cell of its ``i``-th feature except the last cell."""
         start, end = self.cells.cut_start[i : i + 2]
         return self.ensemble.compiled.last_of_cells[start:end]
 
@@ -84,7 +84,7 @@ class ModelTerm:
         return self.divided(self.ensemble.own_sum(self.leaves_at(cells[None, :])[0])[-1])
 
     def divided(self, total: Any) -> Any:
-        """Return the margin that a sum of the trees becomes, in the arithmetic of the model."""
+        """Return a sum of the trees divided by the divisor, in the arithmetic of the model."""
         return total / self.ensemble.value.dtype.type(self.ensemble.divisor)
 
     def cells_alike(self, cells: IntArray) -> BoolArray:
@@ -92,6 +92,6 @@ class ModelTerm:
         return self.ensemble.compiled.cells_alike(cells)[1]
 
     def keys_at(self, i: int, cells: IntArray) -> Array:
-        """Return the keys of some cells of its ``i``-th feature, ``[cell, slot]``."""
+        """Return the keys of cells of its ``i``-th feature, ``[cell, slot]``."""
         own = self.cells
         return np.stack([own.keys_of(s)[cells] for s in own.slots_of(i)], axis=1)

@@ -1,1 +1,1 @@
-"""The answer: results, and their words."""
+"""Results, and their text representation."""

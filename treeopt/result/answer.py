@@ -1,4 +1,4 @@
-"""What a method returns: a point of the grid and what is known about all others."""
+"""The answer of a method: a point of the grid, and a bound on all others."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from treeopt.types import IntArray
 
 
 class Answer(NamedTuple):
-    """The answer of a method to a problem; why it ended is noted in the run.
+    """The answer of a method to a problem; the run has the reason for its end.
 
     Attributes
     ----------
     cells : int64 array or None
         The best point, as cells of the grid; None if there is no admissible point.
     bound : float
-        No admissible point has a better value; NaN if the method gives no bound.
+        No admissible point has a better value than this; NaN if the method gives no bound.
     rounding : float
-        Maximum distance of value and bound of a proven optimum.
+        Maximum distance between value and bound of a proven optimum, due to rounding.
     nfev, nodes : int
         Number of evaluations and of nodes.
     """

@@ -1,4 +1,4 @@
-"""From an answer to a `Decision`, checked with the user's own model."""
+"""Build a `Decision` from an answer, and check it with the user's own model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from treeopt.types import FloatArray
 
 
 def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
-    """Return the result of a run; its value is what the user's own model predicts."""
+    """Return the result of a run; its value is the prediction of the user's own model."""
     run.finish()
     objective, columns = problem.objective, problem.columns
     x, fun, region = None, np.nan, None
@@ -54,25 +54,25 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
 
 
 def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: Status) -> str:
-    """Return what the message adds: that the value is infinite, or smaller than its rounding.
+    """Return an addition to the message if the value is infinite, or smaller than its rounding.
 
-    A value of 0 whose gap is 0 is the optimum to the last bit, whatever the rounding.
+    A value of 0 with gap 0 is the optimum to the last bit, regardless of rounding.
     """
     if np.isinf(fun):
         link = problem.objective.link.name
         return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
     if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
         return (
-            f", but the rounding of the model's own sums, up to {rounding:.3g}, is larger than "
-            f"the value {fun:.3g} itself"
+            f", but the rounding error of the model's own sums, up to {rounding:.3g}, is larger "
+            f"than the value {fun:.3g}"
         )
     return ""
 
 
 def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any) -> float:
-    """Return what the user's model predicts at a point, which must be what treeopt expects.
+    """Return the prediction of the user's model at a point; it must be the expected value.
 
-    It is asked for the frame that the user gets, or for the array if there is no frame.
+    The model gets the same frame as the user, or an array if there is no frame.
     """
     objective = problem.objective
     model, ours = objective.model, objective.value_of(margin)
@@ -85,10 +85,10 @@ def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any)
         theirs = float(problem.evaluate(asked)[0])
     except Exception as error:  # whatever the library raises
         raise TreeoptError(
-            f"{model.source} does not accept its own answer as input: {error} Pass bounds as a "
-            "frame like the one that it was trained on."
+            f"{model.source} does not accept the chosen inputs: {error} Pass bounds as a frame "
+            "like the training frame."
         ) from error
-    if theirs == ours:  # infinite, perhaps
+    if theirs == ours:  # may be infinite
         return theirs
     link = objective.link
     allowed = 0 if link == IDENTITY else 2 * link.last_place(objective.dtype.type(ours))
@@ -101,7 +101,7 @@ def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any)
 
 
 def _misread(problem: Problem, x: FloatArray, theirs: float) -> str:
-    """Return why a model may predict something else for the frame of a point."""
+    """Return a possible reason for an unexpected prediction at a point."""
     model = problem.objective.model
     for column, known in model.categories.items():
         for number, label in known.label_of.items():

@@ -1,4 +1,4 @@
-"""What a decision returns."""
+"""The result of a decision."""
 
 from __future__ import annotations
 
@@ -16,46 +16,54 @@ from treeopt.types import Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision:
-    """The best inputs of a model, and what is known about all others.
+    """The result of `treeopt.minimize` or `treeopt.maximize`.
+
+    An *admissible point* satisfies all restrictions of the problem: bounds, fixed values, integers
+    and categories. ``print(decision)`` shows a summary.
 
     Attributes
     ----------
-    x : Series or array of shape (n_features,)
-        The inputs, in the middle of `region`; by name where the model has names and pandas is
-        installed, with labels for categories. None if there is no admissible point.
+    x : Series or ndarray of shape (n_features,), or None
+        The best admissible point found, in the middle of `region`. A pandas Series if the model has
+        feature names and pandas is installed. Categories are given by their labels. None if there
+        is no admissible point.
     frame : DataFrame
-        The same as one row, ready for the model's own ``predict``: with labels, and with the names
-        and types of the columns of ``bounds`` where that was a frame.
+        The same point as a frame with one row, ready for the model's own ``predict``. If ``bounds``
+        was a frame, it has the same column names and types. Requires pandas.
     fun : float
-        What the model itself predicts for this frame, or for `x` if it was trained without names.
+        The prediction of the model itself for `frame`, or for `x` if the model was trained without
+        feature names. NaN if there is no admissible point.
     bound : float
-        No admissible point is better than this; NaN if the method gives no bound.
+        Bound on the predictions at all admissible points: none is below it for `minimize`, or
+        above it for `maximize`. NaN if the method gives no bound.
     gap : float
         ``abs(fun - bound)``; 0 if both are the same infinity.
     rounding : float
-        How large `gap` may be at most for an optimum that is proven, because of the rounding in the
-        model's own sums; mostly it is 0 or a few units of the last place.
+        Maximum `gap` of a proven optimum. The gap may be nonzero because the model rounds its own
+        sums. In most cases, `rounding` is 0 or a few units in the last place.
     status : Status
-        Why it ended: `Status.OPTIMAL` if nothing better is left.
+        Reason for the end of the run. `Status.OPTIMAL` if `x` is proven to be optimal.
     success : bool
-        Whether what was asked for is reached: the proof, the gap, or for a method without a bound
-        the end of its evaluations.
+        Whether the run reached its goal. The goal is the proof of the optimum or the requested gap.
+        For a method without a bound, it is the maximum number of evaluations.
     message : str
-        The same in a sentence.
-    region : Region
-        The box around `x` in which every input gives the same prediction: ``lower`` and ``upper``,
-        both included, cut to the bounds, and the ``categories``. NaN if there is no point.
+        Reason for the end of the run, in words.
+    region : Region or None
+        The box around `x` in which every input has the same prediction, with the attributes
+        ``lower``, ``upper`` and ``categories``. It lies within the bounds. None if there is no
+        admissible point.
     nfev : int
-        Number of evaluations. For StepDIRECT they are predictions; otherwise points at which the
-        whole function along all axes was looked at.
+        Number of evaluations. For the method ``"stepdirect"``, an evaluation is one prediction.
+        For the other methods, it is a point from which the model was examined along every feature.
     nodes : int
-        Number of boxes that the proof looked at.
+        Number of boxes that the proof examined.
     time : float
-        Seconds.
-    history : structured array
-        Improvements of the two: ``time``, ``nfev``, ``fun``, ``bound``.
+        Duration of the run in seconds.
+    history : structured ndarray
+        One row per improvement of `fun` or `bound`, with the fields ``nfev``, ``time``, ``fun`` and
+        ``bound``.
     maximized : bool
-        Whether larger is better.
+        True if the decision was made by `maximize`.
     """
 
     x: Any
@@ -79,10 +87,12 @@ class Decision:
 
     @cached_property
     def frame(self) -> Any:
-        """One row with the training columns and labels, ready for the model; needs pandas."""
+        """The point as a frame with one row, ready for the model; requires pandas."""
         if self._point is None or self.region is None:
-            raise InputError(f"there is no point to make a frame of: {self.message}.")
-        region = self.region
+            raise InputError(
+                f"frame is not available, because there is no point: {self.message}. Relax the "
+                "bounds or the fixed values."
+            )
         region = self.region
         return frame_of(self._point, self._ensemble, region.lower, region.upper, self._columns)
 

@@ -14,35 +14,36 @@ from treeopt.types import FloatArray, RecordArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SearchResult:
-    """The best point that a black-box search has found.
+    """The result of a black-box search.
 
     Attributes
     ----------
-    x : array of shape (p,), or dict
-        The point; a dict if the parameters have names. None if every evaluation failed.
+    x : ndarray of shape (n_dims,), dict or None
+        The best point found; a dict if the parameters have names. None if every evaluation failed.
     fun : float
-        Its value; NaN if every evaluation failed.
+        The value at `x`; NaN if every evaluation failed.
     success : bool
-        Whether the search ended by itself, with at least one value.
+        Whether the search ended normally, with at least one successful evaluation.
     status : Status
-        Why it ended.
+        Reason for the end of the search.
     message : str
-        The same in a sentence.
+        Reason for the end of the search, in words.
     nfev : int
         Number of evaluations.
     nfailed : int
-        Number of evaluations that failed: raised, or returned NaN or an infinity.
+        Number of failed evaluations: the function raised an exception, or returned NaN or an
+        infinity.
     nit : int
         Number of iterations of Algorithm 1.
     time : float
-        Seconds.
-    points : array of shape (nfev, p), or list of dict
-        All points that were evaluated, in order.
-    values : array of shape (nfev,)
-        Their values; NaN where the evaluation failed.
-    history : structured array
-        The improvements: ``nfev``, ``time`` and ``fun``. Times are those at which the batch, or the
-        slice of a compiled run, with the evaluation ended.
+        Duration of the search in seconds.
+    points : ndarray of shape (nfev, n_dims), or list of dict
+        All evaluated points, in order.
+    values : ndarray of shape (nfev,)
+        Values at these points; NaN if the evaluation failed.
+    history : structured ndarray
+        One row per improvement, with the fields ``nfev``, ``time`` and ``fun``. The time is that at
+        the end of the batch, or of the slice of a compiled run, that contains the evaluation.
     """
 
     x: FloatArray | dict[str, Any] | None

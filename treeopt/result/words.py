@@ -1,4 +1,4 @@
-"""Results in words."""
+"""Text representation of results."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from treeopt.problem.region import Region
 from treeopt.run.status import Status
 
-WHOLE = 1e15
-"""Whole numbers below this are written without an exponent."""
+MAX_PLAIN_INTEGER = 1e15
+"""Integers below this are written without an exponent."""
 
-SHOWN = 40
+MAX_FEATURES_SHOWN = 40
 """Maximum number of features that are listed when a decision is printed."""
 
 
 def value_in_words(
     fun: float, bound: float, gap: float, rounding: float, status: Status, maximized: bool
 ) -> str:
-    """Return a sentence on the value of a decision and on how good it is."""
+    """Return a sentence about the value of a decision and its bound."""
     best = "maximum" if maximized else "minimum"
     if status is Status.OPTIMAL and gap == 0:
         return f"{fun:.10g} is the {best} prediction, proven to the last bit."
     if status is Status.OPTIMAL:
         return (
-            f"{fun:.10g} is the {best} prediction, proven up to rounding: the bound is {gap:.2g} "
-            f"away, and the model's own sums may be off by {rounding:.2g}."
+            f"{fun:.10g} is the {best} prediction, proven up to rounding: the gap is {gap:.2g}, "
+            f"and the rounding error of the model's own sums is at most {rounding:.2g}."
         )
     found = "highest" if maximized else "lowest"
     if not np.isfinite(bound):
@@ -40,7 +40,7 @@ def value_in_words(
 
 
 def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:
-    """Return a sentence on why a run ended and what it took."""
+    """Return a sentence about the end of a run, its duration and its counts."""
     counts = f"{_counted(nfev, 'evaluation')} and {_counted(nodes, 'node')}"
     return f"{message[:1].upper()}{message[1:]}, after {time:.3g} s, {counts}."
 
@@ -48,10 +48,10 @@ def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:
 def region_in_words(
     names: Sequence[str], values: Sequence[Any], region: Region, free: Collection[int]
 ) -> list[str]:
-    """Return a line for each feature: its value, and where the prediction stays the same."""
+    """Return one line per feature: its value, and its range or categories in the region."""
     lines = ["The prediction does not change while:"]
     width = max(len(name) for name in names)
-    for column, name in enumerate(names[:SHOWN]):
+    for column, name in enumerate(names[:MAX_FEATURES_SHOWN]):
         low, high = region.lower[column], region.upper[column]
         value, within = values[column], "fixed"
         if isinstance(value, int | float | np.number):
@@ -59,17 +59,18 @@ def region_in_words(
         if column in region.categories:
             within = "one of " + ", ".join(map(str, region.categories[column]))
         elif column in free:
-            within = f"from {low} to {high}" if low != high else "only this"
+            within = f"from {low} to {high}" if low != high else "only this value"
         lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
-    if len(names) > SHOWN:
-        lines.append(f"  ... and {len(names) - SHOWN} more features")
+    if len(names) > MAX_FEATURES_SHOWN:
+        lines.append(f"  ... and {len(names) - MAX_FEATURES_SHOWN} more features")
     return lines
 
 
 def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a point and its interval in as few digits as do not mislead.
+    """Return a point and its interval as text, with as few digits as possible.
 
-    The bounds that are written down lie within the interval and leave little of it out.
+    The point lies within the written interval, and this lies within the true interval and covers at
+    least 99% of it.
     """
     for digits in range(6, 18):
         a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
@@ -80,9 +81,9 @@ def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def _spelled(x: float, digits: int) -> str:
-    """Return a number with this many digits; whole numbers without an exponent if not too long."""
+    """Return a number with this many digits; integers below 1e15 have no exponent."""
     rounded = float(f"{x:.{digits}g}")
-    if abs(rounded) < WHOLE and rounded == np.floor(rounded):
+    if abs(rounded) < MAX_PLAIN_INTEGER and rounded == np.floor(rounded):
         return f"{rounded:.0f}"
     return f"{x:.{digits}g}"
 

@@ -1,1 +1,1 @@
-"""What ends a run and what reports it: limits, signals, callback, progress, history."""
+"""The limits of a run and its progress reports: time limit, signals, callback, history."""

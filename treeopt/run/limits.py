@@ -1,4 +1,4 @@
-"""What ends a search from outside: a time limit, a callback, Ctrl-C."""
+"""Limits that end a search from outside: the time limit, the callback and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ import numpy as np
 from treeopt.run.status import Status, Stopped
 from treeopt.types import IntArray
 
-LOOK_EVERY = 0.02
-"""Seconds between two looks at the limits in the midst of long steps."""
+POLL_INTERVAL = 0.02
+"""Seconds between two checks of the limits during long steps."""
 
 
 class Limits:
-    """What ends a search from outside: its time limit, and Ctrl-C.
+    """The time limit of a search, and Ctrl-C.
 
-    While it is entered, Ctrl-C interrupts only the user's own code; between two evaluations it is
-    noted, so that no evaluation is lost or counted twice. Pressed a second time, it raises
-    KeyboardInterrupt at once. It may be entered again while it is entered.
+    Within the context, Ctrl-C interrupts only the user's own code at once. Otherwise it is noted
+    and takes effect between two evaluations, so that no evaluation is lost or counted twice.
+    Pressing it a second time raises KeyboardInterrupt at once. The context is reentrant.
 
     Attributes
     ----------
-    interrupted, insisted : bool
+    interrupted, interrupted_twice : bool
         Whether Ctrl-C was pressed, and whether it was pressed again.
     flag : int64 array
-        One number, not 0 if the search has to end: compiled code looks at it.
+        One number; nonzero if the search must end. Compiled code checks it.
     watched : bool
         Whether `call` uses a thread.
-    look : callable or None
-        Tells whether the search has to end, and reports; called every 20 ms in the midst of long
-        steps. If None, `is_over` is. Forgotten at the end, and with it the search.
+    poll : callable or None
+        Reports the progress, and returns whether the search must end. Called every 20 ms during
+        long steps. If None, `is_over` is called. Reset on exit, so that the search can be freed.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
         self.begin = self.end = time.perf_counter()
-        self.running = self.inside = self.interrupted = self.insisted = False
+        self.running = self.inside = self.interrupted = self.interrupted_twice = False
         self.depth = 0
         self.handler: Any = None
         self.flag: IntArray = np.zeros(1, np.int64)
         self.watched = False
-        self.look: Callable[[], bool] | None = None
+        self.poll: Callable[[], bool] | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Limits:
@@ -66,7 +66,7 @@ class Limits:
         if self.depth > 0:
             return
         self.finish()
-        self.look = None
+        self.poll = None
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -75,7 +75,7 @@ class Limits:
             self.handler = None
 
     def finish(self) -> None:
-        """Stop the clock for good: the search is over, and its result is put together."""
+        """Stop the clock: the search has ended, and its result is being built."""
         if self.running:
             self.end = time.perf_counter()
             self.running = False
@@ -84,13 +84,13 @@ class Limits:
         if self.inside:
             raise KeyboardInterrupt
         if self.interrupted:
-            self.insisted = True
+            self.interrupted_twice = True
             raise KeyboardInterrupt
         self.interrupted = True
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Run code of the user: Ctrl-C takes effect at once."""
+        """Run the user's code; Ctrl-C interrupts it at once."""
         self.inside = True
         try:
             yield
@@ -99,7 +99,7 @@ class Limits:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Stop the clock, while kernels are compiled."""
+        """Pause the clock, for instance while kernels are compiled."""
         before = time.perf_counter()
         try:
             yield
@@ -107,10 +107,10 @@ class Limits:
             self.begin += time.perf_counter() - before
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call compiled code that looks at the flag; return what it returns.
+        """Call compiled code that checks the flag, and return its result.
 
-        If the search is watched, it runs in a thread, and meanwhile limits, signals and the
-        callback get a look. As soon as the search has to end, the flag is set.
+        If the search is watched, the code runs in a thread, while this thread handles limits,
+        signals and the callback. The flag is set as soon as the search must end.
         """
         if not self.watched:
             return function(*arguments)
@@ -121,10 +121,10 @@ class Limits:
         return future.result()
 
     def wait_for(self, futures: list[Future[Any]]) -> None:
-        """Wait until all are done; set the flag as soon as the search has to end."""
+        """Wait until all are done; set the flag as soon as the search must end."""
         try:
-            while wait(futures, LOOK_EVERY).not_done:
-                if (self.look or self.is_over)():
+            while wait(futures, POLL_INTERVAL).not_done:
+                if (self.poll or self.is_over)():
                     self.flag[0] = 1
         except BaseException:
             self.flag[0] = 1
@@ -136,14 +136,14 @@ class Limits:
         return (time.perf_counter() if self.running else self.end) - self.begin
 
     def is_over(self) -> bool:
-        """Tell whether the time is over or Ctrl-C was pressed."""
+        """Return whether the time limit is reached or Ctrl-C was pressed."""
         out_of_time = self.seconds is not None and self.time() >= self.seconds
         return self.interrupted or out_of_time or bool(self.flag[0])
 
     def check(self) -> None:
-        """Stop the search if its time is over or Ctrl-C was pressed."""
+        """Raise an exception if the time limit is reached or Ctrl-C was pressed."""
         over = self.is_over()
-        # Looked at last: it may have been pressed a moment ago.
+        # Checked last, because Ctrl-C may be pressed at any moment.
         if self.interrupted:
             raise KeyboardInterrupt
         if over:
@@ -151,6 +151,6 @@ class Limits:
             raise Stopped(Status.TIME_LIMIT, message)
 
     def check_long(self) -> None:
-        """Do the same if the search is watched; otherwise what follows is over soon anyway."""
+        """Do the same if the search is watched. Otherwise the next step is short."""
         if self.watched:
             self.check()

@@ -1,4 +1,4 @@
-"""How a run stands: what callbacks get, what the progress line shows, what a history records."""
+"""The progress of a run: arguments of callbacks, the progress line, and the history."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from treeopt.types import FloatArray
 
 HISTORY = np.dtype([("nfev", np.int64), ("time", np.float64), ("fun", np.float64)])
-"""An improvement: after how many evaluations and seconds, and the new best value."""
+"""An improvement: number of evaluations, seconds, and the new best value."""
 
 BOUND_HISTORY = np.dtype([*HISTORY.descr, ("bound", np.float64)])
 """The same for a run that also has a bound."""
 
-SECONDS_BETWEEN = 0.2
-"""Minimum time between two updates of the progress line."""
+UPDATE_INTERVAL = 0.2
+"""Minimum number of seconds between two updates of the progress line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How a search stands, for a callback; see `SearchResult` for the attributes."""
+    """The state of a search, passed to the callback; see `SearchResult` for the attributes."""
 
     x: Any
     fun: float
@@ -34,7 +34,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class DecisionProgress:
-    """How a decision stands, for a callback; see `Decision` for the attributes."""
+    """The state of a decision, passed to the callback; see `Decision` for the attributes."""
 
     x: Any
     fun: float
@@ -46,15 +46,15 @@ class DecisionProgress:
 
 
 class ProgressLine:
-    """A line on the standard error that shows how a run stands."""
+    """A line on standard error that shows the progress of a run."""
 
     def __init__(self, shown: bool) -> None:
         self.shown = shown
         self._width, self._last = 0, -np.inf
 
     def show(self, time: float, fun: float, bound: float, gap: float, nodes: int) -> None:
-        """Write the line again, at most five times a second."""
-        if not self.shown or time < self._last + SECONDS_BETWEEN:
+        """Update the line, at most five times per second."""
+        if not self.shown or time < self._last + UPDATE_INTERVAL:
             return
         self._last = time
         proof = "" if np.isnan(bound) else f", bound {bound:.6g}, gap {gap:.3g}, {nodes} nodes"
@@ -82,7 +82,8 @@ def improvements(values: FloatArray, ends: list[tuple[int, float]]) -> Any:
     values : array
         The value of each evaluation; NaN if it failed.
     ends : list of (int, float)
-        Numbers of evaluations and the times at which they were reached; the last entry counts all.
+        Numbers of evaluations, in ascending order, and the times at which they were reached. The
+        last entry is the total number.
     """
     lowest = np.fmin.accumulate(values)
     before = np.append(np.nan, lowest)[:-1]

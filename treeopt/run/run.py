@@ -1,4 +1,4 @@
-"""`Run`: the limits of a run, and everyone who is told how it stands."""
+"""`Run`: the options, limits, reports and history of one run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from treeopt.run.progress import ProgressLine, gap_between
 from treeopt.run.status import Status, Stopped
 
 UNLIMITED = 2**62
-"""The number of evaluations of a run without a limit."""
+"""Maximum number of evaluations of a run without a limit."""
 
 
 @dataclass(eq=False)
 class Run:
-    """One run of a method: decisions and searches alike.
+    """One run of a method, for decisions and searches.
 
     Attributes
     ----------
@@ -26,21 +26,22 @@ class Run:
     max_evals : int
         Maximum number of evaluations.
     gap : float
-        The run ends as soon as value and bound are within this distance; 0 to prove the optimum.
+        The run ends as soon as the distance of value and bound is at most this; 0 to prove the
+        optimum.
     callback : callable or None
-        Gets the progress of the run; ends it by raising StopIteration.
+        Called with the progress of the run. It raises StopIteration to end the run.
     line : ProgressLine
-        The line on the standard error.
+        The line on standard error.
     seed : int
-        Seed of everything that is drawn at random.
+        Seed of all random numbers.
     n_jobs : int
         Number of threads.
     start : point, matrix of points, or None
-        Where the user wants the search to begin.
+        Starting points of the user.
     history : list of (nfev, time, fun, bound)
-        What has improved, and when.
+        The improvements.
     status, message : Status and str
-        Why the run ended; set by `until_stopped`.
+        Reason for the end of the run; set by `until_stopped`.
     """
 
     limits: Limits
@@ -57,22 +58,22 @@ class Run:
 
     @contextmanager
     def until_stopped(self, release: Callable[[], None] | None = None) -> Iterator[None]:
-        """Run a block, and note why it was left early.
+        """Run a block, and record the reason if it ends early.
 
-        Limits, callbacks, Ctrl-C and a lack of memory end the block; nothing that was found is
-        lost. Pressing Ctrl-C a second time raises KeyboardInterrupt.
+        Limits, callbacks, Ctrl-C and a lack of memory end the block without losing any results.
+        Pressing Ctrl-C a second time raises KeyboardInterrupt.
 
         Parameters
         ----------
         release : callable
-            Called when memory runs out, to free some.
+            Called if memory runs out, to free memory.
         """
         try:
             yield
         except Stopped as stop:
             self.status, self.message = stop.status, stop.message
         except KeyboardInterrupt:
-            if self.limits.insisted:
+            if self.limits.interrupted_twice:
                 raise
             self.status, self.message = Status.STOPPED, "interrupted from the keyboard"
         except MemoryError:
@@ -88,7 +89,7 @@ class Run:
         nodes: int,
         progress: Callable[[], Any],
     ) -> None:
-        """Tell the history, the progress line and the callback how the run stands.
+        """Update the history and the progress line, and call the callback.
 
         Parameters
         ----------
@@ -97,7 +98,7 @@ class Run:
         nfev, nodes : int
             Number of evaluations and of nodes so far.
         progress : callable
-            Returns what the callback gets; called only if there is a callback.
+            Returns the argument of the callback; called only if there is a callback.
         """
         self.note(fun, bound, nfev)
         self.line.show(self.limits.time(), fun, bound, gap_between(fun, bound), nodes)
@@ -116,7 +117,7 @@ class Run:
             raise Stopped(Status.STOPPED, f"stopped by the callback{why}") from None
 
     def note(self, fun: float, bound: float, nfev: int) -> None:
-        """Add a row to the history if value or bound have changed."""
+        """Add a row to the history if the value or the bound has changed."""
         now = (nfev, self.limits.time(), fun, bound)
         if not self.history or repr(self.history[-1][2:]) != repr(now[2:]):
             self.history.append(now)
@@ -131,7 +132,7 @@ class Run:
             raise Stopped(Status.EVAL_LIMIT, message)
 
     def finish(self) -> None:
-        """Stop the clock and end the progress line."""
+        """Stop the clock and finish the progress line."""
         self.limits.finish()
         self.line.close()
 

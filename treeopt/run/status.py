@@ -1,4 +1,4 @@
-"""Why a run ended."""
+"""The status of a run that has ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,25 @@ from enum import Enum
 
 
 class Status(Enum):
-    """Why a run ended."""
+    """Reason for the end of a run.
+
+    Attributes
+    ----------
+    OPTIMAL
+        The optimum is proven.
+    GAP_REACHED
+        The distance of value and bound is at most the requested gap.
+    INFEASIBLE
+        There is no admissible point.
+    EVAL_LIMIT
+        The maximum number of evaluations is reached.
+    TIME_LIMIT
+        The time limit is reached.
+    STOPPED
+        The callback or Ctrl-C ended the run, or memory ran out.
+    EXHAUSTED
+        There are no more points to evaluate.
+    """
 
     OPTIMAL = "optimal"
     GAP_REACHED = "gap reached"
@@ -18,7 +36,7 @@ class Status(Enum):
 
 
 class Stopped(Exception):
-    """Raised to end a run early; what was found so far is kept."""
+    """Raised to end a run early; results found so far are kept."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Looking at the limits in the middle of long steps, and running steps on several threads."""
+"""Check the limits during long steps, and run steps on several threads."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any
 
-from treeopt.run.limits import LOOK_EVERY, Limits
+from treeopt.run.limits import POLL_INTERVAL, Limits
 
 
 class Watch:
-    """Checks the limits, and reports, in the middle of long steps.
+    """Checks the limits and reports progress during long steps.
 
-    What ends the run is kept until the step is left. Only the thread that made it reports.
+    An exception that ends the run is kept until the step returns. Only the thread that created the
+    watch reports progress.
     """
 
     def __init__(self, check: Callable[[], None], limits: Limits) -> None:
         self._check, self._limits = check, limits
         self._thread, self._last = get_ident(), perf_counter()
         self._ended: BaseException | None = None
-        limits.look = self.is_over
+        limits.poll = self.is_over
 
     def is_over(self) -> bool:
-        """Tell whether the run has to end."""
-        waited = perf_counter() - self._last >= LOOK_EVERY
+        """Return whether the run must end."""
+        waited = perf_counter() - self._last >= POLL_INTERVAL
         if self._ended is None and waited and get_ident() == self._thread:
             self._last = perf_counter()
             try:
@@ -34,28 +35,28 @@ class Watch:
                 self._ended = end
         return self._ended is not None or self._limits.is_over()
 
-    def end_if_told(self) -> None:
-        """Raise what ends the run, if compiled code was told to end."""
+    def raise_if_stopped(self) -> None:
+        """Raise the exception that ends the run if the flag was set."""
         if self._limits.flag[0]:
             self.check()
             self._limits.check()
 
     def check(self) -> None:
-        """Raise what ends the run."""
+        """Raise the exception that ends the run, if there is one."""
         if self._ended is not None:
             ended, self._ended = self._ended, None
             try:
                 raise ended
             finally:
-                del ended  # or it holds itself, and all arrays of the search, for a while
+                del ended  # avoids a reference cycle that would keep the arrays of the search
         self._last = perf_counter()
         self._check()
 
 
 class Threads:
-    """Runs a function for several items, on threads if there is more than one.
+    """Runs a function for several items, in threads if ``n`` is larger than 1.
 
-    Meanwhile limits, signals and the callback get a look.
+    Limits, signals and the callback are handled meanwhile.
     """
 
     def __init__(self, n: int, limits: Limits | None = None) -> None:
@@ -63,7 +64,7 @@ class Threads:
         self.limits = Limits(None) if limits is None else limits
 
     def run(self, function: Callable[..., Any], items: Iterable[Any], *rest: Any) -> list[Any]:
-        """Return what the function returns for each item and the rest."""
+        """Return a list with the result of ``function(item, *rest)`` for each item."""
         if self.pool is None:
             return [self.limits.call(function, item, *rest) for item in items]
         futures = [self.pool.submit(function, item, *rest) for item in items]

@@ -1,1 +1,1 @@
-"""From arguments to answers: `minimize`, `maximize` and the table of methods."""
+"""The public functions `minimize` and `maximize`, `Problem`, and the table of methods."""

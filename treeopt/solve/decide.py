@@ -1,4 +1,4 @@
-"""`minimize`, `maximize` and `Problem`: a question, a method and an answer put together."""
+"""The public functions `minimize` and `maximize`, and the public class `Problem`."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def _decide(
     class_index: int | tuple[int, int] | None = None,
     **options: Unpack[Options],
 ) -> Decision:
-    """Read a question, and answer it."""
+    """Read the arguments, and solve the problem."""
     method, run = read_options(**options)
     model, own = convert(objective, output, class_index)
     goal, columns = read_objective(model, own, bounds)
-    # Here the model is converted. From now on time counts, and Ctrl-C loses nothing.
+    # The model is converted. From here on the time counts, and Ctrl-C loses no results.
     with run:
-        partly = fixed is not None
-        choices = read_choices(goal.model, bounds, integer, categories, columns, partly=partly)
+        may_omit = fixed is not None
+        choices = read_choices(goal.model, bounds, integer, categories, columns, may_omit=may_omit)
         problem = core.Problem(goal, choices, Grid(goal.terms))
         return _answer(problem.asked(sense, fixed, run.limits), method, run)
 
 
 def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
-    """Let a method answer a question."""
+    """Solve a problem with a method."""
     if problem.constraints and not method.keeps_constraints:
         raise InputError(
             f"the problem has {len(problem.constraints)} constraints, which this method does not "
@@ -61,62 +61,83 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
 
 @takes_arguments_of(_decide, read_options)
 def minimize(*args: Any, **kwargs: Any) -> Decision:
-    """Find the inputs with the minimum prediction of a fitted model, and prove it.
+    """Minimize the prediction of a fitted tree ensemble over its inputs.
+
+    The result is a proven global minimum unless a limit ends the run first. In that case, the
+    result is the best point found and a bound on the minimum.
 
     Parameters
     ----------
-    model : estimator or Ensemble
-        Any model that `from_model` accepts.
-    bounds : frame, matrix, mapping, sequence of pairs or scipy Bounds
-        Bounds of each feature, both included; infinite ones are fine. Data stand for the range of
-        each column, and for the categories that occur in it; what means missing to the model does
-        not count. A mapping goes by name or number, and may leave out features that are fixed, or
-        have categories that the model lists. A bound on categories is about their labels, if these
-        are numbers, or about codes, if the model has no labels.
-    fixed : mapping, series or frame of one row
-        Features that cannot be changed, and their values; labels for categories, NaN for missing.
-        They may lie outside the range of data that are given as bounds.
-    integer : name, number, or list of these, default="auto"
-        Features that are whole numbers. If "auto", the columns of integer type of a frame that is
-        given as bounds. If None, there are none. Boolean columns are always 0 or 1.
-    categories : mapping
-        For each feature in it, the list of values to choose from: labels of categories as the
-        training frame had them, or numbers. Other features with categories may be any that occur in
-        the data, or that the model lists and that lie within the bounds.
-    method : {"auto", "exact", "local", "stepdirect"}
-        ``"auto"`` searches and proves, until the optimum is proven or a limit is reached;
-        ``"exact"`` only proves, and finds what it needs on the way; ``"local"`` only searches, and
-        gives no bound; ``"stepdirect"`` runs the black-box search of `treeopt.stepdirect` on the
-        model, for comparison.
-    time_limit : float
-        Seconds of search after which the best so far is returned, with its bound. The conversion of
-        the model and, at the first call of all, the compilation of the kernels do not count. The
-        conversion of a large forest takes seconds: to ask more than once, pass an `Ensemble`, of
-        which the first call prepares what all others use.
-    max_evals : int
-        The same for the number of evaluations, see `Decision`. By default there is no limit for
-        methods that prove, and 2,000 for those that do not.
-    gap : float
-        Stop as soon as the best is proven to be within so much of the optimum; of no use to methods
-        without a bound.
-    start : point or matrix of points
-        Where to begin the local search, in addition to some rows of ``bounds``; moved to the
-        nearest admissible cells.
-    rng : int or numpy.random.Generator
+    objective : estimator, Ensemble or Difference
+        The fitted model to minimize: any model that `from_model` accepts.
+    bounds : DataFrame, array-like, mapping, sequence of pairs or scipy.optimize.Bounds
+        Lower and upper bound of each feature, both included. They may be infinite.
+
+        - Data, as a frame or a matrix with one column per feature: the bounds are the minimum and
+          maximum of each column. A feature with categories may take the categories that occur in
+          its column. Missing values are ignored.
+        - A mapping from feature names or numbers to pairs ``(low, high)``. It may omit features
+          that are fixed, and features with categories that the model lists.
+        - A sequence with one pair ``(low, high)`` per feature, or a ``scipy.optimize.Bounds``.
+
+        For a feature with categories, a pair applies to the labels if these are numbers, or to the
+        codes if the model has no labels.
+    fixed : mapping, Series or DataFrame with one row, optional
+        Values of the features that cannot be changed. Pass labels for categories, and NaN for a
+        missing value. If ``bounds`` are data, fixed values may lie outside their range.
+    integer : str, int or list of these, default="auto"
+        Names or numbers of the features that only take integer values. If "auto", these are the
+        columns of integer type if ``bounds`` is a frame. If None, there are none. Boolean columns
+        are always 0 or 1.
+    categories : mapping, optional
+        Allowed values of some features: a mapping from feature names or numbers to lists. The
+        values are labels, as in the training frame, or numbers. Other features with categories may
+        take every category that occurs in the data or, if ``bounds`` are not data, every category
+        that the model lists within the bounds.
+    output : {"auto", "raw", "predict", "proba"}, default="auto"
+        The output to optimize, as in `from_model`.
+    class_index : int or pair of int, optional
+        The class or output to optimize, as in `from_model`.
+    method : {"auto", "exact", "local", "stepdirect"}, default="auto"
+        Method of optimization.
+
+        - ``"auto"``: local search and proof, until the optimum is proven or a limit is reached.
+        - ``"exact"``: only the proof, which finds points on the way.
+        - ``"local"``: only the local search, without a bound.
+        - ``"stepdirect"``: the black-box search `treeopt.stepdirect`, without a bound, for
+          comparison.
+    time_limit : float, optional
+        Maximum time of the search in seconds. The conversion of the model does not count, nor does
+        the compilation of the kernels at the first call. The conversion of a large forest takes
+        seconds. To optimize a model repeatedly, convert it once with `from_model` or use `Problem`.
+    max_evals : int, optional
+        Maximum number of evaluations, see `Decision.nfev`. By default, there is no limit for
+        ``"auto"`` and ``"exact"``; the limit for ``"local"`` and ``"stepdirect"`` is 2,000.
+    gap : float, default=0.0
+        Stop as soon as ``abs(fun - bound)`` is at most this value. If 0, stop when the optimum is
+        proven. Methods without a bound ignore it.
+    start : array-like of shape (n_features,) or (n_points, n_features), or mapping, optional
+        Starting points of the local search, in addition to rows of ``bounds`` or random points.
+        Points that are not admissible are moved to the nearest admissible cells.
+    rng : int or numpy.random.Generator, optional
         Seed of the local search.
-    callback : callable
-        Called every 20 ms or so with a `DecisionProgress`; ends the run if it raises StopIteration.
-    progress : bool
-        Whether to write a line to the standard error that tells how things stand.
-    n_jobs : int
-        Number of threads; -1 for one per processor.
-    output, class_index
-        What the model predicts, as in `from_model`.
+    callback : callable, optional
+        Called about every 20 ms with a `DecisionProgress`. To end the run, raise StopIteration.
+    progress : bool, default=False
+        If True, show the progress in a line on standard error.
+    n_jobs : int, default=1
+        Number of threads; -1 for one thread per processor.
 
     Returns
     -------
     Decision
-        ``x``, ``fun``, ``bound``, ``region`` and more; ``print`` tells the story.
+        The best point ``x``, its prediction ``fun``, the ``bound`` on all predictions, the
+        ``region`` around ``x`` with the same prediction, and more. ``print`` shows a summary.
+
+    See Also
+    --------
+    maximize : Maximize the prediction.
+    Problem : Optimize the same model repeatedly.
 
     Examples
     --------
@@ -134,9 +155,20 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
 
 @takes_arguments_of(_decide, read_options)
 def maximize(*args: Any, **kwargs: Any) -> Decision:
-    """Find the inputs with the maximum prediction of a fitted model, and prove it.
+    """Maximize the prediction of a fitted tree ensemble over its inputs.
 
-    All arguments are those of `minimize`.
+    The result is a proven global maximum unless a limit ends the run first. The parameters are
+    those of `minimize`.
+
+    Returns
+    -------
+    Decision
+        The best point ``x``, its prediction ``fun``, the ``bound`` on all predictions, the
+        ``region`` around ``x`` with the same prediction, and more. ``print`` shows a summary.
+
+    See Also
+    --------
+    minimize : Minimize the prediction; describes all parameters.
 
     Examples
     --------
@@ -154,29 +186,30 @@ def maximize(*args: Any, **kwargs: Any) -> Decision:
 def _ask(
     sense: float, problem: Problem, *, fixed: Any = None, **options: Unpack[Options]
 ) -> Decision:
-    """Answer a question to a problem that is kept."""
+    """Solve a stored problem, with more fixed values."""
     method, run = read_options(**options)
     with run:
         return _answer(problem.asked(sense, fixed, run.limits), method, run)
 
 
 class Problem(core.Problem):
-    """A question that is asked many times: converted and compiled once.
+    """A model and the restrictions on its inputs, to be optimized repeatedly.
 
-    It does not change, and is worth it wherever one model is asked again: with other fixed values,
-    to minimise and to maximise, by several methods.
+    The model is converted and prepared once. This saves time if you optimize the same model with
+    different fixed values, minimize and maximize it, or compare methods. A problem is immutable.
 
     Parameters
     ----------
     objective, bounds, fixed, integer, categories, output, class_index
-        As in `minimize`. ``bounds`` may leave out features that every question fixes.
+        As in `minimize`. A mapping passed as ``bounds`` may omit features that are fixed in every
+        call of the methods.
 
     Attributes
     ----------
     objective : Objective
-        What is to be optimized.
+        The function to optimize.
     choices : Choices
-        What may be chosen.
+        The allowed inputs.
 
     Examples
     --------
@@ -202,23 +235,33 @@ class Problem(core.Problem):
         class_index: int | tuple[int, int] | None = None,
     ) -> None:
         goal, columns = read_objective(*convert(objective, output, class_index), bounds)
-        choices = read_choices(goal.model, bounds, integer, categories, columns, partly=True)
+        choices = read_choices(goal.model, bounds, integer, categories, columns, may_omit=True)
         super().__init__(goal, choices, Grid(goal.terms), (fixed,))
 
     @takes_arguments_of(_ask, read_options)
     def minimize(self, **kwargs: Any) -> Decision:
-        """Find the inputs with the minimum prediction, as `treeopt.minimize` does.
+        """Minimize the prediction, as `treeopt.minimize` does.
 
         Parameters
         ----------
-        fixed : mapping, series or frame of one row
-            Features that cannot be changed in this question, besides those of the problem.
+        fixed : mapping, Series or DataFrame with one row, optional
+            Values of more features that cannot be changed in this call. They override those of the
+            problem.
         method, time_limit, max_evals, gap, start, rng, callback, progress, n_jobs
             As in `treeopt.minimize`.
+
+        Returns
+        -------
+        Decision
         """
         return _ask(1.0, self, **kwargs)
 
     @takes_arguments_of(_ask, read_options)
     def maximize(self, **kwargs: Any) -> Decision:
-        """Find the inputs with the maximum prediction; see `minimize`."""
+        """Maximize the prediction; the parameters are those of the method `minimize`.
+
+        Returns
+        -------
+        Decision
+        """
         return _ask(-1.0, self, **kwargs)

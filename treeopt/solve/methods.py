@@ -1,6 +1,6 @@
-"""The methods that answer a problem.
+"""The table of methods that solve a problem.
 
-Their modules need numba, which takes a second to import: so they are imported when they are used.
+Their modules import numba, which takes a second, so they are imported only when they are used.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from treeopt.result.answer import Answer
 from treeopt.run.run import UNLIMITED, Run
 
 DEFAULT_EVALS = 2000
-"""Maximum number of evaluations of methods that give no bound, unless the user sets it."""
+"""Default maximum number of evaluations for methods without a bound."""
 
 
 class Method(NamedTuple):
-    """A way to answer a problem.
+    """A method that solves a problem.
 
     Attributes
     ----------
     solve : callable
-        Takes a `Problem` that has admissible points and a `Run`; returns an `Answer`, and notes in
-        the run why it ended.
+        Takes a feasible `Problem` and a `Run`, and returns an `Answer`. It sets the status and the
+        message of the run.
     max_evals : int
-        Maximum number of evaluations, unless the user sets it.
+        Default maximum number of evaluations.
     keeps_constraints : bool
         Whether its answers satisfy the constraints of the problem.
     """
@@ -65,4 +65,5 @@ METHODS = {
     "local": Method(_only_search, DEFAULT_EVALS),
     "stepdirect": Method(_black_box, DEFAULT_EVALS),
 }
-"""The methods by name. To add one, write a function of a `Problem` and a `Run`, and list it."""
+"""The methods by name. To add a method, write a function of a `Problem` and a `Run`, and add an
+entry here."""

@@ -1,4 +1,4 @@
-"""Reading how a question is to be answered: the method and its limits."""
+"""Read the options of a decision: the method and its limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treeopt.solve.methods import METHODS, Method
 
 
 class Options(TypedDict, total=False):
-    """How a question is to be answered; see `treeopt.minimize`."""
+    """The options of a decision; see `treeopt.minimize`."""
 
     method: str
     time_limit: float | None
@@ -48,9 +48,9 @@ def read_options(
     progress: bool = False,
     n_jobs: int = 1,
 ) -> tuple[Method, Run]:
-    """Return the method, and the run that watches it."""
+    """Return the method and a run with its limits."""
     if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method is {method!r}: pass one of {', '.join(map(repr, METHODS))}.")
+        raise InputError(f"method is {method!r}. Pass one of {', '.join(map(repr, METHODS))}.")
     chosen = METHODS[method]
     wanted_gap = as_float(gap)
     if wanted_gap is None or not 0 <= wanted_gap < np.inf:

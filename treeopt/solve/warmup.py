@@ -1,4 +1,4 @@
-"""Compiling ahead of time."""
+"""Compile kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from treeopt.stepdirect import stepdirect
 
 
 def warmup(model: Any = None, *, search: bool = False) -> None:
-    """Compile, or load from the disk cache, everything that predictions and decisions need.
+    """Compile the kernels for predictions and decisions, or load them from the disk cache.
 
     Parameters
     ----------
     model : estimator or Ensemble, optional
-        The model to be evaluated later; where `from_model` needs ``output`` or ``class_index``,
-        the Ensemble that it returns. Without one, small stand-ins for every kind are used.
-    search : bool
-        Whether to compile `stepdirect` as well, which takes longer.
+        The model to be used later. If `from_model` needs ``output`` or ``class_index`` for it, pass
+        the `Ensemble` that `from_model` returns. If None, the kernels for all kinds of models are
+        compiled.
+    search : bool, default=False
+        If True, also compile `stepdirect`, which takes longer.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
 
 
 def _stand_ins() -> list[Ensemble]:
-    """Return one small ensemble per summation type and way of evaluation."""
+    """Return one small ensemble per summation type and kind of evaluation."""
     sizes, dtypes = (8, 16, 32, 64, 65), (np.float64, np.float32)
     kinds = [staircase(n_leaves, dtype) for n_leaves in sizes for dtype in dtypes]
     return kinds + [with_categories(kind) for kind in kinds[-2:]]
