@@ -25,9 +25,9 @@ from treeopt.exact.dual_cut import choose_cut
 from treeopt.exact.dual_part import LARGE, Part, whole_part
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.dual_shrink import shrink
+from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.listing import list_leaves
 from treeopt.exact.lists import Lists, gather, narrow
-from treeopt.exact.settings import ExactSettings
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.places import Places

@@ -29,7 +29,7 @@ from treeopt import Status
 from treeopt.exact import compiling, dual_search, listing, reduction, solver, solving, tree_search
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.settings import ExactSettings
+from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.model.compiled import Compiled
 from treeopt.problem import places as places_module

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.kernels.jit import inlined, is_set, kernel
 from treeopt.kernels.list_boxes import copy_row
 

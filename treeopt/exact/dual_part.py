@@ -15,7 +15,7 @@ from treeopt.kernels.jit import inlined, is_set, kernel
 
 if TYPE_CHECKING:
     from treeopt.problem.leaves import Leaves
-    from treeopt.types import Array, FloatArray, Int32Array, IntArray
+    from treeopt.types import Array, FloatArray, Index, Int32Array, IntArray
 
 LARGE = 1e300
 """More than any sum."""
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 @kernel
-def first_of(x: Array, n: int, stop: IntArray) -> Array:
+def first_of(x: Array, n: Index, stop: IntArray) -> Array:
     """Return the first ``n`` numbers of an array, which may be very long: a copy if it has more."""
     if n == x.size:
         return x
@@ -79,7 +79,7 @@ def first_of(x: Array, n: int, stop: IntArray) -> Array:
 
 
 @kernel
-def trimmed(new: Part, n_places: int, n_boxes: int, n_trees: int) -> Part:
+def trimmed(new: Part, n_places: Index, n_boxes: Index, n_trees: Index) -> Part:
     """Return a part without the unused ends of its arrays.
 
     The other numbers follow: ``pair_start`` has the number of pairs, and so on.

@@ -18,7 +18,7 @@ from treeopt.exact.dual_part import LARGE, Part
 from treeopt.kernels.jit import inlined, is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.types import FloatArray, IntArray
+    from treeopt.types import FloatArray, Index, IntArray
 
 
 class Ascent(NamedTuple):
@@ -66,7 +66,7 @@ def lowest_of(x: FloatArray, a: int, b: int) -> float:
 
 
 @kernel
-def fill_minima(table: FloatArray, row: int, n: int) -> None:
+def fill_minima(table: FloatArray, row: Index, n: int) -> None:
     """Fill the rows below ``row`` with minima over 2, 4, 8, ... neighbors of that row."""
     half = 1
     while 2 * half <= n:
@@ -77,7 +77,7 @@ def fill_minima(table: FloatArray, row: int, n: int) -> None:
 
 
 @kernel
-def lowest_between(table: FloatArray, row: int, a: int, b: int) -> float:
+def lowest_between(table: FloatArray, row: Index, a: int, b: int) -> float:
     """Return the minimum of ``table[row, a:b]`` by the rows below it."""
     half = 1
     while 2 * half <= b - a:

@@ -19,7 +19,7 @@ from treeopt.exact.dual import ascend
 from treeopt.exact.dual_cut import choose_cut
 from treeopt.exact.dual_part import LARGE, Part, whole_part
 from treeopt.exact.dual_shrink import shrink
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 
 if TYPE_CHECKING:
     from treeopt.exact.tree_search import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treeopt.errors import InputError
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.kernels.list_boxes import BoxRoom, GridPlaces, TreesToList, list_boxes
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.places import Places

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeopt.exact.certificate import Certificate
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem

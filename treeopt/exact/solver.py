@@ -15,8 +15,8 @@ from treeopt.exact.certificate import Certificate
 from treeopt.exact.compiling import compile_dual
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.listing import list_leaves
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem

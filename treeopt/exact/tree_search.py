@@ -27,8 +27,8 @@ from treeopt.exact.branching import (
     examine,
     new_cut_room,
 )
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.lists import Lists, gather, narrow
-from treeopt.exact.settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.kernels.jit import inlined, is_set, kernel
 from treeopt.kernels.list_boxes import copy_row
 from treeopt.problem.leaves import Leaves

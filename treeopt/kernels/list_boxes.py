@@ -17,7 +17,7 @@ from treeopt.kernels.jit import inlined, is_set, kernel
 from treeopt.kernels.pack import goes_right, key_of
 
 if TYPE_CHECKING:
-    from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
+    from treeopt.types import Array, BoolArray, FloatArray, Index, Int32Array, IntArray
 
 LEFT, RIGHT, BOTH = range(3)
 """Sides of a split on which a box has places."""
@@ -307,7 +307,7 @@ def copy_row(source: Array, target: Array) -> None:
 
 
 @kernel
-def run_from(allowed: BoolArray, place_start: IntArray, k: int, at: int) -> tuple[int, int]:
+def run_from(allowed: BoolArray, place_start: IntArray, k: int, at: Index) -> tuple[int, int]:
     """Return the first run of allowed places of feature ``k`` at or after place ``at``."""
     begin, end = place_start[k], place_start[k + 1]
     a = begin + at

@@ -24,7 +24,7 @@ from treeopt.problem.dimensions import (
 from treeopt.stepdirect import saved
 from treeopt.stepdirect.paper.state import State, new_state
 from treeopt.stepdirect.settings import StepDirectSettings, read_settings
-from treeopt.stepdirect.walk import Walk, new_walk
+from treeopt.stepdirect.walk_state import Walk, new_walk
 from treeopt.stepdirect.weights import Weights, weights_of
 from treeopt.types import Array, Point, Seed
 

@@ -12,7 +12,7 @@ from treeopt.stepdirect.paper.algorithm import collect
 from treeopt.stepdirect.paper.partition import begin, store
 from treeopt.stepdirect.paper.state import FIRST, State
 from treeopt.stepdirect.refinement import GOLDEN
-from treeopt.stepdirect.walk import SearchRules
+from treeopt.stepdirect.walk_state import SearchRules
 
 
 @inlined

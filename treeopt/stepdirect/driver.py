@@ -15,7 +15,7 @@ from treeopt.stepdirect.paper.algorithm import record
 from treeopt.stepdirect.paper.state import NONE, State, grown, new_state
 from treeopt.stepdirect.refinement import ask_beside
 from treeopt.stepdirect.schedule import adopt, advance
-from treeopt.stepdirect.walk import SearchRules, Walk, new_walk
+from treeopt.stepdirect.walk_state import SearchRules, Walk, new_walk
 from treeopt.types import Array, FloatArray
 
 

@@ -14,7 +14,7 @@ from treeopt.problem.dimensions import RealBox
 from treeopt.stepdirect.paper.algorithm import record
 from treeopt.stepdirect.paper.state import State
 from treeopt.stepdirect.schedule import advance
-from treeopt.stepdirect.walk import SearchRules, Walk
+from treeopt.stepdirect.walk_state import SearchRules, Walk
 from treeopt.types import Array, FloatArray
 
 Oracle: TypeAlias = tuple[Array, ...]

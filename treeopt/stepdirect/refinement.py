@@ -31,7 +31,7 @@ from treeopt.kernels.random import below, choose, normal, uniform
 from treeopt.stepdirect.paper.algorithm import collect
 from treeopt.stepdirect.paper.partition import rectangle_of, store
 from treeopt.stepdirect.paper.state import NONE, State
-from treeopt.stepdirect.walk import SearchRules, Walk
+from treeopt.stepdirect.walk_state import SearchRules, Walk
 from treeopt.types import FloatArray, IntArray, UInt64Array
 
 GOLDEN = 0.6180339887498949

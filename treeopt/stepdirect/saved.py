@@ -27,7 +27,7 @@ from treeopt.stepdirect.paper.state import (
     grown,
     new_state,
 )
-from treeopt.stepdirect.walk import REFINE, SearchRules, Walk, new_walk
+from treeopt.stepdirect.walk_state import REFINE, SearchRules, Walk, new_walk
 from treeopt.types import Array, BoolArray, IntArray, RecordArray
 
 FORMAT = 1

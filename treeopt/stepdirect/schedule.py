@@ -14,7 +14,7 @@ from treeopt.stepdirect.paper.algorithm import EXHAUSTED, ITERATION_OVER, record
 from treeopt.stepdirect.paper.partition import rectangle_of, store
 from treeopt.stepdirect.paper.state import INITIAL, SELECT, UNSTORED, State
 from treeopt.stepdirect.refinement import ask_refinement, tell_refinement
-from treeopt.stepdirect.walk import REFINE, SearchRules, Walk
+from treeopt.stepdirect.walk_state import REFINE, SearchRules, Walk
 from treeopt.types import FloatArray
 
 

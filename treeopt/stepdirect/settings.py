@@ -12,7 +12,7 @@ import numpy as np
 from treeopt.errors import InputError
 from treeopt.stepdirect.paper import rules
 from treeopt.stepdirect.paper.rules import Rules
-from treeopt.stepdirect.walk import SearchRules
+from treeopt.stepdirect.walk_state import SearchRules
 from treeopt.types import FloatArray
 
 DIAGONAL = 6
