@@ -259,11 +259,11 @@ REFUSED = {
     ),
     "binary:logitraw, XGBClassifier": (
         as_is(lambda: xgboost_classifier(objective="binary:logitraw").fit(X, LABELS)),
-        *(("auto", "proba"), "binary:logitraw", "no probability", "output='raw'"),
+        *(("auto", "proba"), "binary:logitraw", "not a probability", "output='raw'"),
     ),
     "binary:logitraw, Booster": (
         as_is(lambda: boosted("xgboost", objective="binary:logitraw")),
-        *(("proba",), "binary:logitraw", "no probability", "output='raw'"),
+        *(("proba",), "binary:logitraw", "not a probability", "output='raw'"),
     ),
     "survival:cox": (
         as_is(lambda: boosted("xgboost", objective="survival:cox")),
@@ -295,11 +295,11 @@ REFUSED = {
     ),
     "unknown objective, LightGBM": (
         edited_lightgbm,
-        *(("auto", "predict"), "foo", "not known", "output='raw'"),
+        *(("auto", "predict"), "foo", "unknown", "output='raw'"),
     ),
     "unknown objective, XGBoost": (
         edited_xgboost,
-        *(("auto", "predict", "raw"), "reg:foo", "not known", "Train with one of"),
+        *(("auto", "predict", "raw"), "reg:foo", "unknown", "Train with one of"),
     ),
     "two outputs, tree": (
         as_is(lambda: tree_classifier().fit(X, TWO)),
@@ -327,11 +327,11 @@ REFUSED = {
     ),
     "own objective, XGBClassifier": (
         as_is(lambda: xgboost_classifier(objective=logistic_loss).fit(X, LABELS)),
-        *(("auto", "proba"), "an objective of its own", "only that objective", "output='raw'"),
+        *(("auto", "proba"), "an objective of its own", "only to that objective", "output='raw'"),
     ),
     "own objective, LGBMClassifier": (
         as_is(lambda: lightgbm_classifier(objective=logistic_loss).fit(X, LABELS)),
-        *(("auto", "proba"), "LGBMClassifier", "no probability", "output='raw'"),
+        *(("auto", "proba"), "LGBMClassifier", "not a probability", "output='raw'"),
     ),
     "pred_early_stop": (
         as_is(lambda: lightgbm_classifier(n_estimators=2, pred_early_stop=True).fit(X, LABELS)),

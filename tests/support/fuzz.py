@@ -32,7 +32,7 @@ NASTY: list[Any] = [
 WORDS = [*(str(v) for v in NASTY if isinstance(v, int | float)), "", "x", "1 2", "0:1", "=", "\n"]
 
 
-def load(data: bytes, **options: Any) -> treeopt.Ensemble:
+def load(data: bytes, **options: Any) -> treeopt.Ensemble | treeopt.Difference:
     """Load a file with these contents."""
     with tempfile.NamedTemporaryFile() as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,7 +51,12 @@ def use(data: bytes, **options: Any) -> bool:
         assert len(str(error)) > 10
         return False
     with contextlib.suppress(TreeoptError):
-        _exercise(ensemble)
+        if isinstance(ensemble, treeopt.Difference):
+            assert ensemble.predict(np.zeros((2, ensemble.n_features))).shape == (2,)
+            _exercise(ensemble.minus)
+            _exercise(ensemble.plus)
+        else:
+            _exercise(ensemble)
     return True
 
 

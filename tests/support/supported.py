@@ -42,7 +42,8 @@ adapter tests; a test compares it with both.
 Each case is a fitted model whose predictions are compared, to the last bit, with those of its own
 library: on its training data, on every threshold and both its neighbours in float32 and float64, on
 every category, known or not, on missing and extreme values; and so are its moves, lines and leaf
-boxes. `(k, j)` is the difference of two classes' margins.
+boxes. `(k, j)` is the difference of two classes' margins; its moves, lines and leaf boxes are those
+of its two sums.
 """
 
 OBJECTIVES = """\
