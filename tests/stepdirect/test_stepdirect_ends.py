@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import time
 import warnings
@@ -27,6 +28,7 @@ from tests.support.searches import (
     steps,
 )
 from treeopt import Status, StepDirectSettings, stepdirect
+from treeopt.run.status import Stopped
 
 # Failed evaluations.
 
@@ -268,3 +270,25 @@ def test_a_time_limit_is_looked_at_within_large_batches(how):
     settings = StepDirectSettings.paper()
     res = stepdirect(slow, [(0, 1)] * 10, time_limit=0.3, max_evals=10**6, settings=settings, **how)
     assert res.status is Status.TIME_LIMIT and res.nfev < 3000
+
+
+@pytest.mark.parametrize("target", range(3), ids=["function", "masks", "walk"])
+def test_a_limit_that_strikes_while_tables_grow_loses_no_evaluation(target, monkeypatch):
+    driver = importlib.import_module("treeopt.stepdirect.driver")
+    grown = driver.grown
+
+    def limited(state, room, look):
+        if room > 3000:
+            raise Stopped(Status.TIME_LIMIT, "no time to grow")
+        return grown(state, room, look)
+
+    monkeypatch.setattr(driver, "grown", limited)
+    fun, bounds = targets()[target]
+    counted = Counted(fun) if target == 0 else fun
+    res = stepdirect(counted, bounds, max_evals=10**5, rng=0)
+    assert res.status is Status.TIME_LIMIT and res.nfev > 1000
+    assert res.fun == np.nanmin(res.values) == res.history["fun"][-1]
+    if target == 0:
+        check(res, counted.points)
+    else:
+        assert np.array_equal(fun.predict(res.points), res.values)

@@ -45,6 +45,7 @@ class Driver:
 
     def __init__(self, rules: SearchRules, state: State, walk: Walk) -> None:
         self.rules, self.state, self.walk = rules, state, walk
+        self.room = 0  # number of samples that the compiled loop needs room for, if not 0
 
     @classmethod
     def begin(cls, rules: SearchRules, weight: FloatArray, seed: int) -> Driver:
@@ -57,16 +58,16 @@ class Driver:
         The values of the last ones must have been recorded. ``check`` is called while tables grow,
         and may raise.
         """
-        state, count = self.state, self.state.counter[0]
+        state = self.state
         if not state.weight.size:  # there is one point, to be evaluated once
-            n = int(count["asked"] == 0)
-            count["asked"] = 1
+            n = int(state.counter["asked"][0] == 0)
+            state.counter["asked"] = 1
             return state.u[:n]
         n = int(advance(state, self.walk, self.rules))
         while n < 0:
             self.state = state = grown(state, -n, check)
             n = int(advance(state, self.walk, self.rules))
-        first = int(count["evaluated"])
+        first = int(state.counter["evaluated"][0])
         return state.u[first : first + n]
 
     def record(self, values: FloatArray) -> None:
@@ -100,7 +101,8 @@ class Driver:
     ) -> tuple[int, bool]:
         """Search on a compiled ensemble until ``pause`` evaluations are made.
 
-        There may be a few more, but no more than ``max_evals``; or fewer, if tables had to grow.
+        There may be a few more, but no more than ``max_evals``; or fewer, if tables have to grow
+        first. The next call does that. ``check`` is called meanwhile, and may raise.
 
         Returns
         -------
@@ -110,10 +112,11 @@ class Driver:
         compiled = ensemble.compiled
         run = run_walk if compiled.mask_dtype is None else run_masks
         link = ensemble.link.code(ensemble.value.dtype)
+        if self.room:
+            self.state = grown(self.state, self.room, check)
         own = (self.state, self.walk, self.rules)
         n, answer = run(*own, box, compiled.oracle, link, max_evals, pause)
-        if answer < 0:
-            self.state = grown(self.state, -int(answer), check)
+        self.room = max(-int(answer), 0)
         return int(n), bool(answer == 0)
 
     def points_in(self, box: RealBox, U: FloatArray) -> FloatArray:

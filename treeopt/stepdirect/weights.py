@@ -47,8 +47,8 @@ def weights_of(
         by_column = {column.get(name): weight for name, weight in weights.items()}
         if set(by_column) != set(range(n)):
             raise InputError(
-                f"weights is {shown(weights)}. Pass a number for each coordinate: by name, if "
-                f"they have names, or a list of {n}."
+                f"weights is {shown(weights)}. Pass a number for each parameter, by its name or as "
+                f"a list of {n}."
             )
         weights = [by_column[k] for k in range(n)]
     return read_weights(weights, n)[dimensions.free]

@@ -16,6 +16,7 @@ As printed::
 ==========================================  =======================================================
 the paper                                   here
 ==========================================  =======================================================
+Definition 1, stepwise function             an assumption about f; no code depends on it
 Initialization Step, s_i (Sect. 3.1)        `initialization.ask_initial`, `tell_initial`
 S, Definition 2 (Eq. 7 and 8)               `selection.select`, `potentially_optimal`
 Lemma 1 (a), (b), (c)                       commented in `selection.potentially_optimal`
