@@ -1,13 +1,14 @@
-"""What should the operator set? A first prescriptive job, from data to a decision with proof.
+"""Find the best settings of a furnace, from data to a proven decision.
 
-A furnace turns ore into metal. The yield depends on the ore and the weather, which nobody can
-change, and on three controls: the temperature, the air flow, and the number of bags of flux. A
-forest is trained on last year's log. For the batch that waits now, treeopt says what to set, proves
-that the model knows nothing better, and tells how exactly the settings have to be kept.
+A furnace turns ore into metal. The yield depends on the ore and the weather, which cannot be
+changed, and on three controls: the temperature, the air flow, and the number of bags of flux. A
+forest is trained on last year's log. For the current batch, treeopt finds the settings with the
+maximum predicted yield, proves that no others are better, and shows how much they may vary without
+changing the prediction.
 
     python examples/furnace.py
 
-Needs pandas.
+Requires pandas.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LIMITS = {"temperature": (1150, 1350), "air": (40, 90), "bags": (0, 8)}
 
 
 def last_year(n: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Return a made-up log: what came in, what was set, and what came out."""
+    """Return an artificial log: inputs, settings and yield of each batch."""
     rng = np.random.default_rng(seed)
     log = pd.DataFrame(
         {
@@ -36,7 +37,7 @@ def last_year(n: int = 2000, seed: int = 0) -> pd.DataFrame:
             "bags": rng.integers(0, 9, n),
         }
     )
-    # Wet ore wants a hotter furnace, rich ore more air; too much flux is as bad as too little.
+    # Wet ore needs a hotter furnace, rich ore more air. Too much flux is as bad as too little.
     hot = 1220 + 9 * (log["moisture"] - 7)
     airy = 45 + 40 * log["grade"]
     flux = 1 + 0.08 * log["feed"] + 0.02 * log["humidity"]
@@ -51,41 +52,40 @@ def last_year(n: int = 2000, seed: int = 0) -> pd.DataFrame:
 
 
 def decide(seed: int = 0) -> tuple[pd.Series, float, treeopt.Decision, RandomForestRegressor]:
-    """Return today's batch with its settings, what it would yield, the decision and the model."""
+    """Return today's batch with its settings, its predicted yield, the decision and the model."""
     log = last_year(seed=seed)
     features = log.drop(columns="yield")
     model = RandomForestRegressor(random_state=0).fit(features, log["yield"])
 
     today = features.iloc[-1]
-    as_it_is = float(model.predict(today.to_frame().T)[0])
+    current = float(model.predict(today.to_frame().T)[0])
     best = treeopt.maximize(
         model,
-        LIMITS,  # what can be changed, and how far
-        fixed=today[CONTEXT],  # what cannot
+        LIMITS,  # bounds of the features that can be changed
+        fixed=today[CONTEXT],  # features that cannot be changed
         integer=["bags"],
         rng=0,
     )
-    return today, as_it_is, best, model
+    return today, current, best, model
 
 
 def main() -> None:
-    today, as_it_is, best, model = decide()
-    print(f"{'':>12} {'today':>10} {'better':>10}   stays the same within")
+    today, current, best, model = decide()
+    print(f"{'':>12} {'today':>10} {'best':>10}   same prediction within")
     for k, name in enumerate(model.feature_names_in_):
         if name in LIMITS:
             low, high = best.region.lower[k], best.region.upper[k]
             print(
                 f"{name:>12} {today[name]:>10.2f} {best.x[name]:>10.2f}   {low:.2f} .. {high:.2f}"
             )
-    print(f"{'yield':>12} {as_it_is:>10.2f} {best.fun:>10.2f}   {best.fun - as_it_is:+.2f}")
+    print(f"{'yield':>12} {current:>10.2f} {best.fun:>10.2f}   {best.fun - current:+.2f}")
     print(
-        f"\nNo setting within the limits is predicted above {best.bound:.2f} (gap {best.gap:.2g})."
+        f"\nNo settings within the bounds have a prediction above {best.bound:.2f} "
+        f"(gap {best.gap:.2g})."
     )
-    print(
-        f"{best.nodes} nodes, {1000 * best.time:.0f} ms; the forest says {best.fun} itself:",
-        end=" ",
-    )
-    print(bool(model.predict(best.frame)[0] == best.fun))
+    print(f"The proof took {best.nodes} nodes and {1000 * best.time:.0f} ms.")
+    same = bool(model.predict(best.frame)[0] == best.fun)
+    print(f"The forest's own predict returns exactly {best.fun}: {same}")
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ def test_runs_as_a_script(path, capsys):
 
 def test_the_furnace_gains_and_keeps_its_context():
     furnace = runpy.run_path(str(EXAMPLES / "furnace.py"))
-    today, as_it_is, best, model = furnace["decide"]()
+    today, current, best, model = furnace["decide"]()
     assert best.status is treeopt.Status.OPTIMAL and best.gap <= best.rounding
-    assert best.fun > as_it_is
+    assert best.fun > current
     assert best.x[furnace["CONTEXT"]].tolist() == today[furnace["CONTEXT"]].tolist()
     for name, (low, high) in furnace["LIMITS"].items():
         assert low <= best.x[name] <= high
