@@ -18,6 +18,7 @@ from tests.support.decisions import FUZZ, problem_for, random_problem
 from tests.support.truth import ensembles, leaf_of
 from treeopt import Difference, Ensemble
 from treeopt.exact import descent, dual, reduction, tree_search
+from treeopt.exact.box_lists import Lists, gather, narrow
 from treeopt.exact.branching import BRANCH, EMPTY, NARROW, SOLVED, examine, new_cut_room
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.descent import LocalSearch
@@ -26,8 +27,7 @@ from treeopt.exact.dual_part import LARGE, Part, whole_part
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.dual_shrink import shrink
 from treeopt.exact.exact_settings import ExactSettings
-from treeopt.exact.listing import list_leaves
-from treeopt.exact.lists import Lists, gather, narrow
+from treeopt.exact.list_leaves import list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.places import Places

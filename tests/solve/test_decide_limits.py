@@ -26,7 +26,15 @@ from tests.support.decisions import (
 )
 from tests.support.searches import model
 from treeopt import Status
-from treeopt.exact import compiling, dual_search, listing, reduction, solver, solving, tree_search
+from treeopt.exact import (
+    attempt,
+    dual_search,
+    list_leaves,
+    precompile,
+    reduction,
+    solver,
+    tree_search,
+)
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.exact_settings import ExactSettings
@@ -315,7 +323,7 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
 @pytest.mark.parametrize(
     ("where", "what", "n"),
     [
-        (listing, "list_boxes", 1),
+        (list_leaves, "list_boxes", 1),
         (solver, "Certificate", 1),
         (LocalSearch, "__init__", 1),
         (LocalSearch, "descend_from", 1),
@@ -361,11 +369,11 @@ PHASES = [
     (decide, "read_choices"),
     (Choices, "fix"),
     (Places, "_admissible"),
-    (solving, "compile_once"),
-    (solving, "find_starts"),
-    (solving, "reduce_places"),
+    (attempt, "compile_once"),
+    (attempt, "find_starts"),
+    (attempt, "reduce_places"),
     (solver, "list_leaves"),
-    (listing, "list_boxes"),
+    (list_leaves, "list_boxes"),
     (solver, "Certificate"),
     (LocalSearch, "descend_from"),
     (TreeSearch, "advance"),
@@ -420,8 +428,8 @@ def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
     def too_much() -> None:
         raise AssertionError
 
-    monkeypatch.setattr(compiling, step, press)
-    monkeypatch.setattr(compiling, "_compile_proof", too_much)
+    monkeypatch.setattr(precompile, step, press)
+    monkeypatch.setattr(precompile, "_compile_proof", too_much)
     e, X = hardest()
     res = treeopt.minimize(e, X, rng=0)
     check(res)
@@ -430,7 +438,7 @@ def test_ctrl_c_during_compilation_leaves_the_rest(step, monkeypatch):
 
 def test_ctrl_c_during_compilation_of_the_dual(monkeypatch):
     change_settings(monkeypatch, dual_after=-1)
-    monkeypatch.setattr(compiling, "_compile_parts", press)
+    monkeypatch.setattr(precompile, "_compile_parts", press)
     e, X = hardest()
     res = treeopt.minimize(e, X, rng=0)
     check(res)

@@ -23,7 +23,7 @@ from tests.support.models import Case
 from tests.support.rows import MAX32, neighbours, thresholds
 from tests.support.truth import predict
 from treeopt import Decision, Difference, Ensemble, Status
-from treeopt.exact import solving
+from treeopt.exact import attempt
 from treeopt.model.categories import Categories
 from treeopt.model.cells import ZERO_LIMIT
 from treeopt.model.link import IDENTITY
@@ -246,7 +246,7 @@ def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> P
 
 def change_settings(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Change settings of the exact solver, on top of those that are changed already."""
-    monkeypatch.setattr(solving, "SETTINGS", replace(solving.SETTINGS, **changes))
+    monkeypatch.setattr(attempt, "SETTINGS", replace(attempt.SETTINGS, **changes))
 
 
 def problem_for(

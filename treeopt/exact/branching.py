@@ -17,7 +17,7 @@ import numpy as np
 from treeopt.kernels.jit import inlined, is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.exact.lists import Lists
+    from treeopt.exact.box_lists import Lists
     from treeopt.types import FloatArray, Int32Array, IntArray
 
 SOLVED, BRANCH, NARROW, EMPTY = range(4)

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from treeopt.exact.lists import cut_features, first_meets
+from treeopt.exact.box_lists import cut_features, first_meets
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY
 from treeopt.problem.leaves import Leaves

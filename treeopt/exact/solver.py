@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from treeopt.exact.certificate import Certificate
-from treeopt.exact.compiling import compile_dual
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
-from treeopt.exact.listing import list_leaves
+from treeopt.exact.list_leaves import list_leaves
+from treeopt.exact.precompile import compile_dual
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem

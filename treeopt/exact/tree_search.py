@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from treeopt.exact.box_lists import Lists, gather, narrow
 from treeopt.exact.branching import (
     BRANCH,
     EMPTY,
@@ -28,7 +29,6 @@ from treeopt.exact.branching import (
     new_cut_room,
 )
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
-from treeopt.exact.lists import Lists, gather, narrow
 from treeopt.kernels.jit import inlined, is_set, kernel
 from treeopt.kernels.list_boxes import copy_row
 from treeopt.problem.leaves import Leaves

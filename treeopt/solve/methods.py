@@ -36,19 +36,19 @@ class Method(NamedTuple):
 
 
 def _search_and_prove(problem: Problem, run: Run) -> Answer:
-    from treeopt.exact.solving import solve_exactly
+    from treeopt.exact.attempt import solve_exactly
 
     return solve_exactly(problem, run)
 
 
 def _only_prove(problem: Problem, run: Run) -> Answer:
-    from treeopt.exact.solving import only_prove
+    from treeopt.exact.attempt import only_prove
 
     return only_prove(problem, run)
 
 
 def _only_search(problem: Problem, run: Run) -> Answer:
-    from treeopt.exact.solving import only_search
+    from treeopt.exact.attempt import only_search
 
     return only_search(problem, run)
 

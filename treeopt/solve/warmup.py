@@ -33,7 +33,7 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
     >>> model = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
     >>> treeopt.warmup(model)
     """
-    from treeopt.exact.compiling import compile_dual, compile_once
+    from treeopt.exact.precompile import compile_dual, compile_once
 
     limits = Limits(None)
     compile_once(limits)

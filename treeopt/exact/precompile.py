@@ -9,7 +9,7 @@ import numpy as np
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.descent import LocalSearch
 from treeopt.exact.dual_search import DualSearch
-from treeopt.exact.listing import list_leaves
+from treeopt.exact.list_leaves import list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.choices import read_choices

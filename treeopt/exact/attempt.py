@@ -9,8 +9,8 @@ import numpy as np
 
 from treeopt.errors import TreeoptError
 from treeopt.exact.certificate import Certificate
-from treeopt.exact.compiling import compile_once
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS
+from treeopt.exact.precompile import compile_once
 from treeopt.exact.reduction import reduce_places
 from treeopt.exact.solver import Solver
 from treeopt.exact.starts import best_start, find_starts
