@@ -37,7 +37,7 @@ class _Notice(event.Listener):
         what = "kernels"
         if module.startswith("treeopt.stepdirect."):
             what = "the search, which may take a minute"
-        elif module == "treeopt.exact.dual":
+        elif module.startswith("treeopt.exact.dual"):
             what = "the proof for hard problems"
         if module.startswith("treeopt.") and what not in self.said:
             self.said.add(what)
