@@ -72,7 +72,7 @@ def iterations(problem: Problem, settings: Any, max_evals: int) -> Iterator[Stat
     seen = -1
     while True:
         U = driver.propose()
-        count = driver.state.counter["0"][0]
+        count = driver.state.counter[0]
         if count["selected"] and count["iteration"] > seen:
             seen = int(count["iteration"])
             yield driver.state

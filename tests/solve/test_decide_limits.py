@@ -48,7 +48,7 @@ from treeopt.run.limits import Limits
 from treeopt.run.status import Stopped
 from treeopt.run.watch import Threads
 from treeopt.solve import decide
-from treeopt.stepdirect import search as stepdirect_search
+from treeopt.stepdirect import driver as stepdirect_driver
 
 each_sense = pytest.mark.parametrize("sense", SENSES)
 
@@ -357,7 +357,7 @@ def test_memory_runs_out(sense, where, what, n, n_jobs, monkeypatch):
 
 def test_memory_runs_out_in_stepdirect(monkeypatch):
     e, X = hardest()
-    monkeypatch.setattr(stepdirect_search, "grown", at_call(2, no_memory, stepdirect_search.grown))
+    monkeypatch.setattr(stepdirect_driver, "grown", at_call(2, no_memory, stepdirect_driver.grown))
     res = treeopt.minimize(e, X, method="stepdirect", max_evals=10**6, rng=0)
     check(res)
     assert (res.status, res.message) == (Status.STOPPED, "memory ran out") and res.nfev > 100
