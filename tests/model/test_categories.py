@@ -196,15 +196,15 @@ def test_columns_are_matched_by_name(case):
 def test_points_with_labels(case):
     """As a mapping, a series, or a frame of one row; and the number that stands for the label."""
     complete = np.flatnonzero(~case.X.isna().any(axis=1))[:4]
-    for i in complete:
-        own = case.own(case.X.iloc[[i]])[0]
+    for part, i in itertools.product(case.of_one_sum, complete):
+        own = part.own(case.X.iloc[[i]])[0]
         series = case.X.iloc[i]
         for x in (series.to_dict(), series, series.iloc[::-1], case.X.iloc[[i]], case.matrix[i]):
-            walker = case.ensemble.walker(x)
+            walker = part.ensemble.walker(x)
             assert walker.value == own
             np.testing.assert_array_equal(walker.x, case.matrix[i])
             for j in categorical(case):
-                line = case.ensemble.line(x, int(j))
+                line = part.ensemble.line(x, int(j))
                 assert line.value[np.searchsorted(line.upper, case.matrix[i, j])] == own
 
 
@@ -213,10 +213,9 @@ def test_a_missing_label_in_a_point(case):
     row = case.X.iloc[[3]].copy()
     name = label_columns(row)[0]
     row[name] = row[name].where([False])
-    own = case.own(row)[0]
-    for missing in (np.nan, None):
+    for part, missing in itertools.product(case.of_one_sum, (np.nan, None)):
         point = {**case.X.iloc[3].to_dict(), name: missing}
-        assert case.ensemble.walker(point).value == own
+        assert part.ensemble.walker(point).value == part.own(row)[0]
 
 
 @pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
@@ -255,6 +254,15 @@ FINITE = [(lib, n) for lib, n in LABELLED if lib == "hist"] + [
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 @pytest.mark.parametrize("case", FINITE, ids=", ".join, indirect=True)
 def test_hist_refuses_infinity_among_categories_only(case, value):
+    for part in case.of_one_sum:
+        check_infinity_is_refused(part, value)
+    row = np.nan_to_num(case.matrix[:1])
+    row[:, categorical(case)[0]] = value
+    with pytest.raises(InputError, match="inf"):
+        case.ensemble.predict(row)
+
+
+def check_infinity_is_refused(case, value):
     x = np.nan_to_num(case.matrix[0])
     walker = case.ensemble.walker(x)
     before = walker.value
