@@ -1,16 +1,16 @@
-"""What each idea of StepDIRECT and of treeopt's default is worth: ``python bench/ablation.py``.
+"""Effect of each idea of StepDIRECT and of treeopt's default: ``python bench/ablation.py``.
 
-The paper's three ideas, local variability σ, importance weights and local search, are switched on
-and off in all eight combinations. Of what the default adds to the paper, one choice at a time is
-undone: by a setting where there is one, else by an edit of the source, which runs in a copy of the
-package. Every variant minimises 35 forests (seven data sets, five forests each, none of them one on
-which a choice was made) with 500 and 2,000 evaluations and five seeds. What counts is the regret: 0
-is the proven optimum, 1 the mean of the function over the box.
+The paper's three ideas, local variability σ, importance weights and local search, are turned on and
+off in all eight combinations. The choices that the default adds to the paper are undone one at a
+time: by a setting if there is one, otherwise by an edit of the source in a copy of the package.
+Every variant minimizes 35 forests (seven data sets, five forests each; no choice was made on any of
+these forests) with 500 and 2,000 evaluations and five seeds. The result is the regret: 0 is the
+proven optimum, 1 is the mean of the function over the box.
 
-Finished rows are appended to ``bench/results/ablation.csv``, and a run that was interrupted goes on
-where it stopped. Then ``ablation.md`` and ``ablation.png`` are made; ``--report`` makes only these.
-It takes about 20 minutes, most of it compiling the edited copies; with ``--quick``, which has two
-forests and no edits, and names with ``ablation_quick``, half a minute.
+Finished rows are appended to ``bench/results/ablation.csv``. An interrupted run continues where it
+stopped. Then ``ablation.md`` and ``ablation.png`` are written; ``--report`` writes only these. The
+full form takes about 20 minutes, mainly to compile the edited copies. ``--quick`` takes half a
+minute: it has two forests and no edits, and file names with ``ablation_quick``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Run:
-    """All seeds of a variant on one forest; with an edit, on all forests, in a copy of its own."""
+    """All seeds of a variant on one forest; for an edit, on all forests, in one copy."""
 
     variant: str
     problems: tuple[str, ...]
@@ -75,9 +75,9 @@ class Run:
         elif self.variant == AVERAGE:
             found = [{"value": load(problem).average()} for problem in self.problems]
         elif self.variant == RANDOM:
-            found = self.minimise(OPTIMIZERS[RANDOM])
+            found = self.minimize(OPTIMIZERS[RANDOM])
         elif VARIANTS[self.variant].edit is None:
-            found = self.minimise(optimizer(self.variant))
+            found = self.minimize(optimizer(self.variant))
         else:
             found = self.in_a_copy()
         about = {"versions": versions(PACKAGES), "machine": machine()}
@@ -86,9 +86,9 @@ class Run:
         keys = (dict(zip(KEY, key, strict=True)) for key in self.expected())
         return [key | row | about for key, row in zip(keys, found, strict=True)]
 
-    def minimise(self, method: Optimizer) -> list[Row]:
+    def minimize(self, method: Optimizer) -> list[Row]:
         return [
-            {"value": method.minimise(load(problem), budget, seed).after(budget)[0]}
+            {"value": method.minimize(load(problem), budget, seed).after(budget)[0]}
             for problem, _, budget, seed in self.expected()
         ]
 
@@ -116,7 +116,7 @@ def optimizer(variant: str) -> Optimizer:
 
 
 def make_copy(folder: Path, edit: tuple[str, str]) -> None:
-    """Copy the package and its data, and change one line."""
+    """Copy the package and its data, and edit one line."""
     package = Path(treeopt.__file__).parent
     shutil.copytree(package, folder / "treeopt", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(package.parent / "data", folder / "data")
@@ -125,20 +125,20 @@ def make_copy(folder: Path, edit: tuple[str, str]) -> None:
 
 
 def edited(source: str, edit: tuple[str, str]) -> str:
-    """Return the source with a line changed, which must be there exactly once."""
+    """Return the source with one line replaced; it must occur exactly once."""
     if source.count(edit[0]) != 1:
-        raise ValueError(f"{edit[0].strip()!r} stands {source.count(edit[0])} times in the source")
+        raise ValueError(f"{edit[0].strip()!r} occurs {source.count(edit[0])} times in the source")
     return source.replace(*edit)
 
 
 def work(options: argparse.Namespace) -> None:
-    """Print the values of a variant whose edit is in the package that was imported."""
+    """Print the values of a variant whose edit is in the imported package."""
     run = Run(options.worker, tuple(options.problems), options.seeds)
-    print(json.dumps(run.minimise(optimizer(options.worker))))
+    print(json.dumps(run.minimize(optimizer(options.worker))))
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the runs, those that are compiled apart last."""
+    """Return the runs; those with an edited copy come last."""
     plain = [n for n, v in VARIANTS.items() if v.edit is None]
     found = [
         Run(name, (problem,), options.seeds)

@@ -1,4 +1,4 @@
-"""From the rows of ``ablation.py`` to what each idea is worth."""
+"""Write the page of ``ablation.py`` from its rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(path: Path) -> dict[int, Frame]:
 
 
 def unproven(path: Path) -> list[str]:
-    """Return the forests whose optimum is not proven, the rounding of sums aside."""
+    """Return the forests whose optimum is not proven up to rounding."""
     data = pd.read_csv(path)
     data = data[data["variant"] == OPTIMUM]
     gap = (data["value"] - data["bound"]).abs()
@@ -53,9 +53,10 @@ def data_set(problem: str) -> str:
 
 
 def change(regret: Frame, variant: str, base: str) -> tuple[float, float, float]:
-    """Return the mean change of the regret, and ends that hold it in 95 % of bootstrap samples.
+    """Return the mean change of the regret and its 95 % bootstrap interval.
 
-    The bootstrap draws data sets, and forests within each; with one of either there are no ends.
+    The bootstrap draws data sets, and forests within each. With only one of either, the bounds of
+    the interval are NaN.
     """
     difference = regret[variant] - regret[base]
     rng = np.random.default_rng(0)
@@ -73,7 +74,7 @@ def change(regret: Frame, variant: str, base: str) -> tuple[float, float, float]
 
 
 def effects(regrets: dict[int, Frame]) -> list[str]:
-    """What each of the paper's ideas changes, on average over the four settings of the others."""
+    """Return the effect of each idea of the paper, averaged over the settings of the others."""
     rows = []
     for idea in PAPER_IDEAS:
         rows.append([idea])
@@ -94,15 +95,15 @@ def header(regrets: dict[int, Frame]) -> list[str]:
 
 
 def shown(regret: Frame, variant: str, base: str) -> list[str]:
-    """The change, bold if it is clear, its interval, and the forests: better / same / worse."""
+    """Return the change, bold if significant, its interval, and the counts of forests."""
     mean, low, high = change(regret, variant, base)
     difference = (regret[variant] - regret[base]).round(9)
     counts = [int(sum(difference < 0)), int(sum(difference == 0)), int(sum(difference > 0))]
     text = f"{100 * mean:+.2f}"
     if low > 0 or high < 0:
         text = f"**{text}**"
-    ends = "–" if np.isnan(low) else f"{100 * low:+.2f} to {100 * high:+.2f}"
-    return [text, ends, " / ".join(map(str, counts))]
+    interval = "–" if np.isnan(low) else f"{100 * low:+.2f} to {100 * high:+.2f}"
+    return [text, interval, " / ".join(map(str, counts))]
 
 
 def variant_table(regrets: dict[int, Frame], variants: Iterable[str], base: str) -> list[str]:
@@ -122,20 +123,20 @@ def variant_table(regrets: dict[int, Frame], variants: Iterable[str], base: str)
 
 
 def in_short(regrets: dict[int, Frame], variants: Iterable[str], base: str) -> list[str]:
-    """Sort the variants by whether they clearly lose or gain at any number of evaluations."""
+    """Group the variants by whether they are significantly worse or better at any budget."""
     sorted_in: dict[str, list[str]] = {
-        "clearly worse, and never clearly better": [],
-        "clearly better, and never clearly worse": [],
+        "significantly worse, and never significantly better": [],
+        "significantly better, and never significantly worse": [],
         "worse with some numbers of evaluations, better with others": [],
-        "no clear difference": [],
+        "no significant difference": [],
     }
     if np.isnan(change(regrets[max(regrets)], base, base)[1]):
-        return ["- with one data set, or one forest of each, nothing can be said", ""]
+        return ["- one data set, or one forest of each, is too few for a statement", ""]
     for name in variants:
         if name == base or any(name not in regret for regret in regrets.values()):
             continue
-        ends = [change(regret, name, base)[1:] for regret in regrets.values()]
-        worse, better = any(low > 0 for low, _ in ends), any(high < 0 for _, high in ends)
+        intervals = [change(regret, name, base)[1:] for regret in regrets.values()]
+        worse, better = any(low > 0 for low, _ in intervals), any(high < 0 for _, high in intervals)
         place = (0 if not better else 2) if worse else (1 if better else 3)
         list(sorted_in.values())[place].append(name)
     return [*(f"- {what}: {'; '.join(names)}" for what, names in sorted_in.items() if names), ""]
@@ -148,7 +149,7 @@ def set_table(regret: Frame) -> list[str]:
 
 
 def draw(regrets: dict[int, Frame], path: Path) -> None:
-    """Change of the regret by each variant, with its interval, for each number of evaluations."""
+    """Draw the change of the regret for each variant and budget, with its interval."""
     from matplotlib.figure import Figure
 
     regret = regrets[max(regrets)]
@@ -176,7 +177,7 @@ def draw(regrets: dict[int, Frame], path: Path) -> None:
 
 
 def report(path: Path) -> str:
-    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    """Write the page and the plot next to the rows, and return the page."""
     data = pd.read_csv(path)
     regrets = read(path)
     regret = regrets[max(regrets)]
@@ -186,50 +187,51 @@ def report(path: Path) -> str:
     of_sets = regret[DEFAULT_BASE].groupby(data_set).mean()
     hardest, share = of_sets.idxmax(), of_sets.max() / max(of_sets.sum(), 1e-300)
     lines = [
-        "# What each idea is worth",
+        "# Ablation: the effect of each idea",
         "",
         provenance(data),
         "",
-        f"{len(regret)} forests of 100 trees with scikit-learn's defaults, on "
+        f"{len(regret)} forests of 100 trees with scikit-learn's default settings, on "
         f"{', '.join(dict.fromkeys(map(data_set, regret.index)))}; "
         f"{' and '.join(f'{b:,}' for b in regrets)} evaluations, {data['seed'].nunique()} seeds "
-        "each. Regret: 0 is the proven optimum"
+        "each. The regret is 0 at the proven optimum"
         + (f" (best known for {', '.join(open_proofs)})" if open_proofs else "")
-        + ", 1 the mean of the function over the box; in %. All data sets count the same. "
-        "The interval holds the mean change in 95 % of bootstrap samples of data sets and of their "
-        "forests; where it "
-        "leaves out 0, the change is bold. Then the forests on which the variant is better / the "
-        "same / worse, by its mean over the seeds. One in twenty bold changes would be expected "
-        "from chance alone, and few data sets make a bootstrap narrow. Some of the data sets are "
-        "ones on which choices were made; the forests are others.",
+        + " and 1 at the mean of the function over the box. It is given in %. All data sets have "
+        "the same weight. "
+        "The interval contains the mean change in 95 % of bootstrap samples of data sets and of "
+        "their forests. A change is bold if its interval excludes 0. The last number is the count "
+        "of forests on which the variant is better / the same / worse, by its mean over the seeds. "
+        "One in twenty bold changes is expected by chance, and the bootstrap interval is too "
+        "narrow with few data sets. Design choices were made on some of these data sets, but on "
+        "other forests.",
         "",
-        f"Of the default's regret, {share:.0%} is on {hardest}.",
+        f"{share:.0%} of the default's regret is due to {hardest}.",
         "",
         f"![Change of the regret by every variant]({plot.name})",
         "",
         "## The paper's three ideas",
         "",
-        "Each on against off, over the four combinations of the other two:",
+        "Effect of turning each idea on, averaged over the four combinations of the other two:",
         "",
         *effects(regrets),
-        "StepDIRECT-0 (“without local search”) against DIRECT:",
+        "StepDIRECT-0 (“without local search”) compared with DIRECT:",
         "",
         *table(
             ["variant", *header(regrets)],
             [[STEP_0, *(c for r in regrets.values() for c in shown(r, STEP_0, "DIRECT"))]],
         ),
-        "All combinations, against the algorithm as published:",
+        "All combinations, compared with the algorithm as published:",
         "",
         *variant_table(regrets, PAPER, PAPER_BASE),
-        "In short, against the algorithm as published:",
+        "Summary, compared with the algorithm as published:",
         "",
         *in_short(regrets, PAPER, PAPER_BASE),
-        "## What the default adds",
+        "## The choices of the default",
         "",
-        "One choice at a time undone, against the default:",
+        "One choice undone at a time, compared with the default:",
         "",
         *variant_table(regrets, UNDO, DEFAULT_BASE),
-        "In short, against the default:",
+        "Summary, compared with the default:",
         "",
         *in_short(regrets, UNDO, DEFAULT_BASE),
         f"## By data set, {max(regrets):,} evaluations",

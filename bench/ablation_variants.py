@@ -9,14 +9,14 @@ from typing import Any
 from treeopt import StepDirectSettings as S
 
 OPTIMUM, AVERAGE, RANDOM = "proven optimum", "mean over the box", "random search"
-"""What the variants are measured by."""
+"""References for the regret of the variants."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Settings, perhaps uniform weights instead of importances, and perhaps an edited line.
+    """A variant: settings, optionally uniform weights, and optionally an edited line.
 
-    ``edit`` is a line of ``treeopt/stepdirect/refinement.py`` and what stands there instead.
+    ``edit`` is a line of ``treeopt/stepdirect/refinement.py`` and its replacement.
     """
 
     settings: S = S()  # noqa: RUF009 (it is frozen)
@@ -46,7 +46,7 @@ def combination_name(*has: bool) -> str:
 PAPER: dict[str, Variant] = {
     combination_name(*has): combination(*has) for has in product((True, False), repeat=3)
 } | {"DIRECT": Variant(S.direct())}
-"""The paper's algorithm and its ideas, one, two or all three left out."""
+"""The paper's algorithm without none, one, two or all three of its ideas."""
 
 UNDO: dict[str, Variant] = {
     DEFAULT_BASE: Variant(),
@@ -67,19 +67,22 @@ UNDO: dict[str, Variant] = {
     "excursions cut short": Variant(S(excursion=1)),
     "jumps to random places": Variant(
         edit=(
-            "    state.golden[axis] = (state.golden[axis] + GOLDEN) % 1.0\n",
-            "    state.golden[axis] = uniform(random)\n",
+            "    walk.golden[axis] = (walk.golden[axis] + GOLDEN) % 1.0\n",
+            "    walk.golden[axis] = uniform(random)\n",
         )
     ),
     "axes at random, not in sweeps": Variant(
-        edit=("axis = state.sweep[count[DEALT]]\n", "axis = below(p, random)\n")
+        edit=("axis = walk.sweep[own.dealt]\n", "axis = below(p, random)\n")
     ),
     "no preferred axes at first": Variant(edit=("PREFERRED = 0.7\n", "PREFERRED = 0.0\n")),
     "no second step after a success": Variant(
-        edit=("        elif count[AGAIN] != NONE and go_on(x, state):\n", "        elif False:\n")
+        edit=(
+            "        elif own.again != NONE and continue_along(x, state, walk):\n",
+            "        elif False:\n",
+        )
     ),
     "ties are not kept": Variant(
-        edit=("            if sample[s].f == sample[count[AT]].f:\n", "            if False:\n")
+        edit=("            if sample[s].f == sample[own.at].f:\n", "            if False:\n")
     ),
     "shifts of all coordinates": Variant(
         edit=("        if uniform(random) < 0.5 or i == surely:\n", "        if True:\n")
@@ -88,6 +91,6 @@ UNDO: dict[str, Variant] = {
         edit=("    share = uniform(random)\n", "    share = 1.0\n")
     ),
 }
-"""Treeopt's default, and each of its choices undone."""
+"""treeopt's default, and the default without one of its choices each."""
 
 VARIANTS = PAPER | UNDO

@@ -1,9 +1,10 @@
-"""The least values that are known of the benchmark's models: ``python bench/best_known.py``.
+"""Minimum known values of the benchmark's models: ``python bench/best_known.py``.
 
-A search that looks inside: from random points, every coordinate in turn goes to the best piece of
-its whole line (`Ensemble.line`) until none improves; then some coordinates are drawn anew, and so
-on from the best point. Writes ``bench/results/best_known.csv``, from which the black-box report
-takes its gaps where no run has found less. That nothing is less is not proven.
+An iterated line search that uses the trees: from a random point, every coordinate in turn moves to
+the best piece of its line (`Ensemble.line`) until no coordinate improves. Then some coordinates of
+the best point are drawn again, and the search continues from there. It writes
+``bench/results/best_known.csv``. The black-box report uses these values if no run has found a lower
+one. They are not proven to be optimal.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FRESH = 0.1  # share of the starts that are random points instead of kicks
 
 
 def best_by_lines(problem: Problem, kicks: int, seed: int = 0) -> float:
-    """Return the least value that an iterated line search finds."""
+    """Return the minimum value that an iterated line search finds."""
     rng = np.random.default_rng(seed)
     low, high = problem.bounds.T
     home, least = rng.uniform(low, high), np.inf
@@ -37,7 +38,7 @@ def best_by_lines(problem: Problem, kicks: int, seed: int = 0) -> float:
 
 
 def descend(problem: Problem, x: Array, rng: np.random.Generator) -> float:
-    """Move ``x`` along coordinates until no line holds anything better; return its value."""
+    """Move ``x`` along coordinates until no line has a better value; return its value."""
     value, improved = float(problem.fun(x[None])[0]), True
     while improved:
         improved = False
@@ -49,7 +50,7 @@ def descend(problem: Problem, x: Array, rng: np.random.Generator) -> float:
             k = inside[np.argmin(line.value[inside])]
             if line.value[k] < value:
                 y = x.copy()
-                y[i] = min(line.upper[k], high)  # pieces end at their upper ends
+                y[i] = min(line.upper[k], high)  # a piece includes its upper bound
                 value, improved = float(problem.fun(y[None])[0]), True
                 x[:] = y
     return value

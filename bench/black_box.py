@@ -1,13 +1,13 @@
-"""Minimisation of stepwise functions, treeopt and its peers: ``python bench/black_box.py``.
+"""Minimization of stepwise functions by treeopt and its peers: ``python bench/black_box.py``.
 
-Every method of ``optimizers.py`` minimises every problem of ``problems.PROBLEMS`` with the same
-numbers of evaluations, all through the same compiled function, once per seed. Before a model is
-used, its compiled function must be bit-equal to the prediction of the model itself.
+Every method of ``optimizers.py`` minimizes every problem of ``problems.PROBLEMS`` with the same
+numbers of evaluations, through the same compiled function, once per seed. Before a model is used,
+its compiled function must equal the prediction of the model itself to the last bit.
 
-Finished rows are appended to ``bench/results/black_box.csv``, and a run that was interrupted goes
-on where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then the
-report and the plot are made, ``black_box.md`` and ``black_box.png``; ``--report`` makes only these.
-With ``--quick`` the names begin with ``black_box_quick``, and very slow methods run only if named.
+Finished rows are appended to ``bench/results/black_box.csv``. An interrupted run continues where it
+stopped; ``--redo`` first discards the rows of the selected methods and problems. Then the page
+``black_box.md`` and the plot ``black_box.png`` are written; ``--report`` writes only these. With
+``--quick``, file names begin with ``black_box_quick``, and very slow methods run only if named.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a method, and the budgets it answers for."""
+    """One run of a method, and the budgets for which it gives results."""
 
     method: str
     problem: str
@@ -62,7 +62,7 @@ class Run:
     def run(self) -> list[Row]:
         warm(self.method, self.problem)
         problem = load(self.problem)
-        f = OPTIMIZERS[self.method].minimise(problem, max(self.budgets), self.seed)
+        f = OPTIMIZERS[self.method].minimize(problem, max(self.budgets), self.seed)
         rows = []
         for key, budget in zip(self.expected(), self.budgets, strict=True):
             value, nfev, seconds = f.after(budget)
@@ -73,12 +73,12 @@ class Run:
 
 @cache
 def warm(method: str, problem: str) -> None:
-    """Let a method import and compile what it needs before it is timed."""
-    OPTIMIZERS[method].minimise(load(problem), 30, 0)
+    """Run a method once before it is timed, so that imports and compilation do not count."""
+    OPTIMIZERS[method].minimize(load(problem), 30, 0)
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the runs, method by method, seed by seed: one that is cut short has all problems."""
+    """Return the runs by method and seed, so that a partial result covers all problems."""
     return [
         Run(method, problem, seed, budgets)
         for method in options.methods

@@ -1,4 +1,4 @@
-"""From the rows of the black-box benchmark to Markdown and a plot."""
+"""Write the page and the plot of ``black_box.py`` from its rows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from text import mean_table, table
 
 DEFAULT = "treeopt default"
 VARIANT = "treeopt default, no weights"
-YARDSTICK = "random search"  # its mean after the least budget has the normalised regret 1
+YARDSTICK = "random search"  # its mean after the minimum budget has the normalized regret 1
 NGOPT = "NGOpt (nevergrad)"
-AIMS = {"boston": 0.01, "mpg": 0.01, "bodyfat": 0.01, "diabetes": 0.02}
-AIM_BUDGET = 2_000
+TARGETS = {"boston": 0.01, "mpg": 0.01, "bodyfat": 0.01, "diabetes": 0.02}
+TARGET_BUDGET = 2_000
 FORESTS = ("boston", "diabetes", "mpg", "bodyfat", "friedman1-10", "friedman1-30", "pima glucose")
 OPTIMA = {"rosenbrock": 11.953125, "ackley": 3.4830760041568, "rastrigin": 7.273157630711}
-"""The least values of the quantised functions, by dynamic programming over their levels."""
+"""Minimum values of the quantized functions, by dynamic programming over their levels."""
 TUNED = ("boston", "diabetes", "bodyfat", "friedman1-30", "boston XGBoost", "diabetes LightGBM")
 TUNED += ("rastrigin", "rosenbrock")
-"""The problems on which choices for treeopt's default were made."""
+"""The problems on which treeopt's default was tuned."""
 
 Frame = pd.DataFrame
 
 
 def read(path: Path) -> Frame:
-    """Return the rows; methods and problems in the order of their registries."""
+    """Return the rows, with methods and problems in the order of their registries."""
     data = pd.read_csv(path).dropna()
     for column, order in (("method", OPTIMIZERS), ("problem", PROBLEMS)):
         data[column] = pd.Categorical(data[column], [k for k in order if k in set(data[column])])
@@ -44,7 +44,7 @@ def summary(data: Frame, what: str) -> Frame:
 
 
 def ranks(data: Frame) -> pd.Series:
-    """Return the mean rank of the methods that ran on every problem; ties share their ranks.
+    """Return the mean rank of the methods that ran on every problem; ties have equal ranks.
 
     The default without weights is not ranked: it would share its ranks with the default.
     """
@@ -54,7 +54,7 @@ def ranks(data: Frame) -> pd.Series:
 
 
 def best_known(data: Frame) -> pd.Series:
-    """Return the least value of each problem that was ever seen, or is known otherwise."""
+    """Return the minimum value of each problem, over all runs and other known values."""
     least = data.groupby("problem", observed=True)["value"].min()
     known = pd.Series(OPTIMA)
     if BY_LINES.exists():
@@ -63,7 +63,7 @@ def best_known(data: Frame) -> pd.Series:
 
 
 def regret(data: Frame) -> pd.Series:
-    """Return the regret of each run, 1 being that of random search after the least budget."""
+    """Return the regret of each run; 1 is that of random search after the minimum budget."""
     start = data[(data["method"] == YARDSTICK) & (data["budget"] == data["budget"].min())]
     best = data["problem"].map(best_known(data)).astype(float)
     unit = data["problem"].map(start.groupby("problem", observed=True)["value"].mean())
@@ -71,7 +71,7 @@ def regret(data: Frame) -> pd.Series:
 
 
 def profile(runs: Frame, tolerances: Sequence[float]) -> Frame:
-    """Return the share of runs within each tolerance, all problems counting the same."""
+    """Return the share of runs within each tolerance; all problems have the same weight."""
     shares = {}
     for tolerance in tolerances:
         solved = runs.assign(solved=runs["regret"] <= tolerance)
@@ -84,13 +84,13 @@ def profile(runs: Frame, tolerances: Sequence[float]) -> Frame:
 
 
 def rank_table(data: Frame) -> list[str]:
-    """Mean ranks, the best bold, and the mean CPU time of a run on a forest."""
+    """Return a table of mean ranks, the best bold, and of the mean CPU time on a forest."""
     budgets = sorted(data["budget"].unique())
     of_budget = {b: ranks(data[data["budget"] == b]) for b in budgets}
-    at_aim = data[(data["budget"] == AIM_BUDGET) & data["problem"].isin(FORESTS)]
-    cost = at_aim.groupby("method", observed=True)["seconds"].mean()
+    at_target = data[(data["budget"] == TARGET_BUDGET) & data["problem"].isin(FORESTS)]
+    cost = at_target.groupby("method", observed=True)["seconds"].mean()
     seeds = data.groupby("method", observed=True)["seed"].nunique()
-    by_rank = of_budget.get(AIM_BUDGET, of_budget[budgets[-1]])
+    by_rank = of_budget.get(TARGET_BUDGET, of_budget[budgets[-1]])
     rows = []
     for method in sorted(seeds.index, key=lambda m: by_rank.get(m, np.inf)):
         found = [of_budget[b].get(method, np.nan) for b in budgets]
@@ -100,12 +100,12 @@ def rank_table(data: Frame) -> list[str]:
                 cells[k] = f"**{cells[k]}**"
         ms = cost.get(method, np.nan) * 1000
         rows.append([method, *cells, "–" if np.isnan(ms) else f"{ms:,.0f}", str(seeds[method])])
-    header = ["method", *(f"{b:,}" for b in budgets), f"CPU (ms) for {AIM_BUDGET:,}", "seeds"]
+    header = ["method", *(f"{b:,}" for b in budgets), f"CPU (ms) for {TARGET_BUDGET:,}", "seeds"]
     return table(header, rows)
 
 
 def best_table(data: Frame) -> list[str]:
-    """Best known values, and how many methods found them in any run."""
+    """Return a table of best known values, and of the number of methods that found them."""
     best = best_known(data)
     rows = []
     for problem, value in best.items():
@@ -116,38 +116,36 @@ def best_table(data: Frame) -> list[str]:
     return table(["problem", "dimensions", "best known", "methods that found it"], rows)
 
 
-def aim_table(data: Frame) -> list[str]:
-    """Gap of the default's mean to the best known value, for the problems that have an aim."""
-    own = data[(data["method"] == DEFAULT) & (data["budget"] == AIM_BUDGET)]
+def target_table(data: Frame) -> list[str]:
+    """Return a table of the gap of the default's mean to the best known value, with targets."""
+    own = data[(data["method"] == DEFAULT) & (data["budget"] == TARGET_BUDGET)]
     if own.empty:
         return [f"{DEFAULT} has not run.", ""]
     mean, best = own.groupby("problem", observed=True)["value"].mean(), best_known(data)
     rows = []
-    for problem, aim in AIMS.items():
+    for problem, target in TARGETS.items():
         if problem in mean:
             gap = (mean[problem] - best[problem]) / abs(best[problem])
             values = [
                 f"{mean[problem]:.5g}",
                 f"{best[problem]:.5g}",
                 f"{max(gap, 0.0):.2%}",
-                f"{aim:.0%}",
+                f"{target:.0%}",
             ]
-            rows.append([problem, *values, "yes" if gap <= aim else "✗ no"])
-    return table(["problem", "mean", "best known", "gap", "aim", "reached"], rows)
+            rows.append([problem, *values, "yes" if gap <= target else "✗ no"])
+    return table(["problem", "mean", "best known", "gap", "target", "reached"], rows)
 
 
 def remarks(data: Frame) -> list[str]:
-    """Say who ran with fewer seeds or evaluations than the others, or not on every problem."""
+    """Return remarks on methods with fewer seeds, evaluations or problems than the others."""
     seeds = data.groupby(["method", "budget"], observed=True)["seed"].nunique().unstack()
     lines = []
     for method, counts in seeds.iterrows():
         if counts.min() < seeds.max(axis=None) and not OPTIMIZERS[method].deterministic:
             each = " / ".join(f"{n:.0f}" for n in counts.dropna())
-            lines.append(f"- {method}: {each} seed(s) only")
+            lines.append(f"- {method}: only {each} seed(s)")
     early = data[data["nfev"] < data["budget"]].groupby("method", observed=True)["problem"].unique()
-    lines += [
-        f"- {m} stopped by itself before the budget on {', '.join(early[m])}" for m in early.index
-    ]
+    lines += [f"- {m} stopped before its budget on {', '.join(early[m])}" for m in early.index]
     for budget, part in data.groupby("budget"):
         mean = summary(part, "mean")
         lines += [
@@ -155,42 +153,42 @@ def remarks(data: Frame) -> list[str]:
             for m in mean.index[mean.isna().any(axis=1)]
         ]
     if NGOPT in seeds.index:
-        lines += [f"- {NGOPT}: for 500 evaluations in ten or more dimensions it chooses COBYLA"]
+        lines += [f"- {NGOPT}: it chooses COBYLA for 500 evaluations in ten or more dimensions"]
     return lines
 
 
 def report(path: Path, about: dict[str, Any]) -> str:
-    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    """Write the page and the plot next to the rows, and return the page."""
     data = read(path)
     plot = path.with_suffix(".png")
     draw(data, plot)
-    lines = ["# Black-box minimisation of stepwise functions", ""]
+    lines = ["# Black-box minimization of stepwise functions", ""]
     lines += [f"{about['machine']}. {about['versions']}. {about['date']}.", ""]
     lines += [
-        "Every method minimises the same compiled function in the same box and is stopped after "
-        "exactly the given number of evaluations; what counts is the best value it has seen. "
-        "Methods that stop before are started again with another seed. Deterministic methods run "
-        "once, the others once per seed. The methods of treeopt take a model's importances as "
-        "weights, which no other method is given, except in the row “no weights”. NGOpt goes by "
-        "the budget that it is told; what the others do does not depend on it.",
+        "Every method minimizes the same compiled function on the same box and is stopped after "
+        "exactly the given number of evaluations. The result is the best value of the run. "
+        "Methods that stop before are restarted with another seed. Deterministic methods run "
+        "once, the others once per seed. The methods of treeopt use a model's importances as "
+        "weights, except in the row “no weights”; the other methods do not get them. NGOpt depends "
+        "on the budget; the other methods do not.",
         "",
-        f"Choices for treeopt's default were made on {', '.join(TUNED)}; all "
-        "problems are reported. Best known values are the least of all runs and of a line search "
-        "that looks inside the models (`best_known.py`).",
+        f"treeopt's default was tuned on {', '.join(TUNED)}. All problems are reported. Best "
+        "known values are the minimum of all runs and of a line search that uses the trees "
+        "(`best_known.py`).",
         "",
         *remarks(data),
         "",
         "## Mean ranks over all problems, by number of evaluations",
         "",
         *rank_table(data),
-        "Ranks are of the means over the seeds, per problem; ties share their ranks. A method is "
-        "ranked where it ran on every problem; the default without weights is left out, as it "
-        "would share its ranks with the default. CPU time is of a run on a forest, the "
-        "evaluations included.",
+        "Methods are ranked by their mean over the seeds on each problem; ties have equal ranks. "
+        "Only methods that ran on every problem are ranked. The default without weights is not "
+        "ranked, because it would tie with the default. CPU time is that of a run on a forest, "
+        "including the evaluations.",
         "",
-        f"## {DEFAULT} against the best known values, {AIM_BUDGET:,} evaluations",
+        f"## {DEFAULT} compared with the best known values, {TARGET_BUDGET:,} evaluations",
         "",
-        *aim_table(data),
+        *target_table(data),
     ]
     for budget, part in data.groupby("budget"):
         lines += [f"## Best value after {budget:,} evaluations, mean ± standard deviation", ""]
@@ -199,16 +197,16 @@ def report(path: Path, about: dict[str, Any]) -> str:
         "## Best known values",
         "",
         *best_table(data),
-        "The least value of all runs or, where it is lower, one that is known otherwise: for "
+        "These are the minimum values of all runs, or lower values from other sources: for "
         "Rosenbrock, Ackley and Rastrigin the optimum by dynamic programming, for boston, "
-        "diabetes, mpg and bodyfat the best of earlier experiments.",
+        "diabetes, mpg and bodyfat the best value of earlier experiments.",
         "",
         "## Performance profiles",
         "",
         f"![Share of runs within a regret]({plot.name})",
         "",
-        "Share of runs whose regret is within a tolerance, all problems counting the same. Regret "
-        "is normalised: 0 is the best known value, 1 the mean of random search after "
+        "Share of runs whose regret is within a tolerance; all problems have the same weight. The "
+        "regret is normalized: 0 is the best known value, 1 is the mean of random search after "
         f"{data['budget'].min():,} evaluations.",
         "",
     ]
@@ -221,7 +219,7 @@ def report(path: Path, about: dict[str, Any]) -> str:
 
 
 def draw(data: Frame, path: Path) -> None:
-    """One panel per budget; treeopt's methods are the thick lines."""
+    """Draw one panel per budget, with thick lines for treeopt's methods."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -239,7 +237,7 @@ def draw(data: Frame, path: Path) -> None:
         lines = profile(regrets[regrets["budget"] == budget], np.logspace(-3, 0, 61))
         for method in (m for m in [*own, *peers] if m in lines):
             panel.plot(lines.index, lines[method], label=method, **styles[method])
-        panel.set(xscale="log", title=f"{budget:,} evaluations", xlabel="normalised regret")
+        panel.set(xscale="log", title=f"{budget:,} evaluations", xlabel="normalized regret")
         panel.grid(alpha=0.3)
     panels[0].set(ylabel="share of runs", ylim=(0, 1))
     handles = {t: h for p in panels for h, t in zip(*p.get_legend_handles_labels(), strict=True)}

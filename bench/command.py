@@ -12,18 +12,22 @@ from rows import Rows, Task, complete
 def parser(
     doc: str, quick: str, problems: Iterable[str], methods: Iterable[str] = ()
 ) -> argparse.ArgumentParser:
-    """Return a parser of the common options; ``quick`` says what the short form leaves out."""
+    """Return a parser of the common options; ``quick`` describes the short form."""
     found = argparse.ArgumentParser(description=doc.splitlines()[0])
     found.add_argument("--quick", action="store_true", help=quick)
     if methods:
         found.add_argument("--methods", nargs="+", choices=list(methods), metavar="METHOD")
     found.add_argument("--problems", nargs="+", choices=list(problems), metavar="PROBLEM")
-    found.add_argument("--seeds", type=int, help="how many")
-    redo = "forget the rows of this choice first, in the folder --out"
+    found.add_argument("--seeds", type=int, help="number of seeds")
+    redo = "first discard the selected rows in the folder --out"
     found.add_argument("--redo", action="store_true", help=redo)
-    found.add_argument("--report", action="store_true", help="run nothing, write the page again")
+    found.add_argument(
+        "--report", action="store_true", help="only write the page, from existing rows"
+    )
     here = Path(__file__).resolve().parent / "results"
-    found.add_argument("--out", type=Path, default=here, help="folder, bench/results by default")
+    found.add_argument(
+        "--out", type=Path, default=here, help="output folder, by default bench/results"
+    )
     return found
 
 
@@ -38,7 +42,7 @@ def rows_of(
 def carry_out(
     options: argparse.Namespace, rows: Rows, tasks: Callable[[], list[Task]], jobs: int = 1
 ) -> None:
-    """Run what is not there yet, ``jobs`` at a time, unless only a report is wanted."""
+    """Run the missing tasks, ``jobs`` at a time, unless only the page is requested."""
     if options.report:
         if not rows.path.exists():
             raise SystemExit(f"there are no rows in {rows.path} yet. Run without --report first.")
@@ -50,4 +54,4 @@ def carry_out(
     try:
         complete(todo, rows, jobs)
     except KeyboardInterrupt:
-        raise SystemExit("interrupted; the same command goes on where it stopped") from None
+        raise SystemExit("Interrupted. The same command continues where it stopped.") from None

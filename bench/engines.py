@@ -1,8 +1,8 @@
-"""The competitors: one class each, all with the same four steps.
+"""The engines of the evaluator benchmark: one class each, with the same four steps.
 
-``require`` imports what the engine needs, the constructor converts a model, ``bind`` fixes the
-number of threads, ``time`` runs it over prepared batches. `Unavailable` says why one cannot take
-part.
+``require`` imports the engine's packages, the constructor converts a model, ``bind`` sets the
+number of threads, and ``time`` runs the engine over prepared batches. `Unavailable` has the reason
+if an engine cannot be used.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-UNSEEN = 0.03  # share of each category column's values that the model has never seen
+UNSEEN = 0.03  # share of the values of each category column that are unknown to the model
 HERE = Path(__file__).resolve().parent
-LLEAVES_SECONDS = 300  # a model that takes longer to compile is given up
+LLEAVES_SECONDS = 300  # maximum time to compile a model
 LLEAVES_VENV = HERE / ".lleaves-venv"
 LLEAVES_NEEDS = ("lleaves", "llvmlite<0.45")
 
@@ -40,9 +40,9 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model and the box that its inputs are drawn from.
+    """A fitted model and the box from which its inputs are drawn.
 
-    Its last columns are codes of so many ``categories``.
+    The last columns are codes of categories; ``categories`` has the number of each column's.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Model:
 
     @property
     def n_numbers(self) -> int:
-        """How many columns, the first ones, are not categories."""
+        """Number of columns without categories, which come first."""
         return self.low.size - len(self.categories)
 
     @property
@@ -71,7 +71,7 @@ class Model:
         return np.float64 if self.library == "LightGBM" or self.is_hist else np.float32
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """Return random points of the box; a few of their categories are unknown to the model."""
+        """Return random points of the box; a few categories are unknown to the model."""
         X = rng.uniform(self.low, self.high, (n, self.low.size))
         for column, size in enumerate(self.categories, self.n_numbers):
             X[:, column] = np.where(rng.random(n) < UNSEEN, size, rng.integers(size, size=n))
@@ -88,7 +88,7 @@ class Engine:
     modules: ClassVar[tuple[str, ...]] = ()
     note: ClassVar[str] = ""
     rest: ClassVar[float] = 0.01
-    """Seconds for which its idle threads may still spin and disturb whoever comes next."""
+    """Seconds for which its idle threads may spin and disturb the next engine."""
 
     def __init__(self, model: Model) -> None:
         """Convert the model."""
@@ -98,7 +98,7 @@ class Engine:
 
     @classmethod
     def require(cls, model: Model) -> None:
-        """Import everything, so that conversion is timed alone."""
+        """Import all packages, so that only the conversion is timed."""
         for module in cls.modules:
             try:
                 import_module(module)
@@ -106,11 +106,11 @@ class Engine:
                 raise Unavailable(f"not installed ({error})") from error
 
     def bind(self, threads: int) -> None:
-        """Set ``predict`` to the shortest call that predicts on so many threads."""
+        """Set ``predict`` to the fastest call that predicts with this number of threads."""
         raise NotImplementedError
 
     def time(self, batches: Sequence[Array], start: int, calls: int) -> float:
-        """Return the seconds that so many calls take, going around the batches from ``start``."""
+        """Return the seconds of ``calls`` calls, cycling through the batches from ``start``."""
         inputs = [batches[(start + k) % len(batches)] for k in range(calls)]
         predict = self.predict
         begin = perf_counter()
@@ -119,7 +119,7 @@ class Engine:
         return perf_counter() - begin
 
     def close(self) -> None:
-        """Release what outlives the object."""
+        """Release resources outside of the object."""
 
 
 class Own(Engine):
@@ -242,7 +242,7 @@ class Daal(Engine):
 
 
 class Lleaves(Engine):
-    """lleaves needs an older llvmlite: a worker in an environment of its own times itself."""
+    """lleaves needs an older llvmlite, so a worker in a separate environment times it."""
 
     name = "lleaves"
     note = "in a process of its own"
@@ -315,7 +315,7 @@ class Lleaves(Engine):
 
 
 def make_lleaves_venv() -> Path:
-    """Return the Python of the environment that holds lleaves; make it the first time."""
+    """Return the Python of the environment with lleaves; create it the first time."""
     python = LLEAVES_VENV / "bin" / "python"
     ready = LLEAVES_VENV / ".ready"
     if not ready.exists():
@@ -331,7 +331,7 @@ def make_lleaves_venv() -> Path:
 
 
 class Treeopt(Engine):
-    """This library; the first prediction is part of the conversion, for it builds the tables."""
+    """This library. The first prediction is part of the conversion, because it builds tables."""
 
     name = "treeopt"
     modules = ("treeopt",)
@@ -364,7 +364,7 @@ def convert(kind: type[Engine], model: Model) -> tuple[Engine, float]:
         engine = kind(model)
     except Unavailable:
         raise
-    except Exception as error:  # whatever a converter raises is its answer
+    except Exception as error:  # a converter may raise any exception
         reason = (str(error).splitlines() or [""])[0]
         raise Unavailable(f"cannot convert the model ({type(error).__name__}: {reason})") from error
     return engine, perf_counter() - begin

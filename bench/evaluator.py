@@ -1,15 +1,15 @@
 """Prediction speed of treeopt and its peers: ``python bench/evaluator.py [--quick]``.
 
-Every engine gets the same C-contiguous inputs, drawn uniformly from the box of the training data
-and rounded to float32, in the dtype it wants; categories are codes, some of them never seen in
-training. Before anything is timed, treeopt must be bit-equal to the model's own library on every
-row and in every batch size, and the peers' differences are recorded; who differs on more than a
-few rows is out. Classifiers are asked for probabilities. Repetitions go around the engines in
-turn; the least time counts. Small batches differ from call to call, because a row that is repeated
-is learned by the branch predictor.
+Every engine gets the same C-contiguous inputs in its preferred dtype. They are drawn uniformly from
+the box of the training data and rounded to float32. Categories are codes, some of them unknown to
+the model. Before the timing, treeopt must equal the model's own library to the last bit on every
+row and in every batch size. The differences of the peers are recorded; a peer that differs on more
+than a few rows is excluded. Classifiers predict probabilities. Repetitions alternate between the
+engines, and the minimum time is reported. Small batches differ from call to call, because the
+branch predictor learns repeated rows.
 
-Writes ``evaluator.csv``, ``evaluator_moves.csv``, ``evaluator_startup.csv`` and ``evaluator.md``
-into ``bench/results`` (with ``--quick``: ``evaluator_quick...``).
+The script writes ``evaluator.csv``, ``evaluator_moves.csv``, ``evaluator_startup.csv`` and
+``evaluator.md`` to ``bench/results`` (with ``--quick``: ``evaluator_quick...``).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from machine import machine, versions
 from threadpoolctl import threadpool_limits
 
 SEED = 0
-TOLERANCE = 1e-4  # allowed difference, in parts of max(1, |prediction|)
+TOLERANCE = 1e-4  # allowed difference, relative to max(1, |prediction|)
 TOO_MANY = 0.01  # share of rows beyond the tolerance that excludes an engine
-MANY_ROWS = 4096  # every batch size goes around at least so many rows
-SHORTEST = 0.005  # seconds that a repetition lasts at least
-SLOW_CALL = 1.0  # a call longer than this, and ...
-SLOW_FACTOR = 4.0  # ... so many times slower than the fastest, is timed SLOW_REPS times, ...
-SLOW_REPS = 2  # ... the first call included
+MANY_ROWS = 4096  # minimum number of rows that a batch size cycles through
+SHORTEST = 0.005  # minimum seconds of a repetition
+SLOW_CALL = 1.0  # a call that takes longer than this, and ...
+SLOW_FACTOR = 4.0  # ... this many times longer than the fastest, is timed SLOW_REPS times, ...
+SLOW_REPS = 2  # ... including the first call
 PACKAGES = (
     *("numpy", "numba", "scikit-learn", "xgboost", "lightgbm", "onnxruntime"),
     *("skl2onnx", "onnxmltools", "treelite", "scikit-learn-intelex"),
@@ -54,10 +54,10 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to fit a model: its class, and Boston or so many rows of Friedman's first function.
+    """How to fit a model: its class, and its data, Boston or rows of Friedman's first function.
 
-    Columns of so many ``categories`` are appended, each category with an effect of its own. A
-    classifier learns whether the target is above its median.
+    One column is appended per entry of ``categories``, its number of categories. Each category has
+    its own effect. A classifier learns whether the target is above its median.
     """
 
     title: str
@@ -178,7 +178,7 @@ QUICK = ("forest-boston", "xgboost")
 
 @dataclass
 class Entry:
-    """An engine that takes part, and what is known before it is timed."""
+    """An engine in the comparison, and its results before the timing."""
 
     engine: Engine
     convert_seconds: float | None
@@ -197,7 +197,7 @@ def vector(prediction: Array, rows: int) -> Array:
 
 
 def batches_of(X: Array, rows: int) -> list[Array]:
-    """Cut the inputs into batches of so many rows."""
+    """Divide the inputs into batches of ``rows`` rows."""
     n = max(1, min(MANY_ROWS, X.shape[0]) // rows)
     return [X[k * rows : (k + 1) * rows] for k in range(n)]
 
@@ -205,7 +205,7 @@ def batches_of(X: Array, rows: int) -> list[Array]:
 def enter(
     kinds: Sequence[type[Engine]], model: Model, X: Array, sizes: Sequence[int], log: Log
 ) -> tuple[list[Entry], list[Row]]:
-    """Convert the model for every engine and check it; also return who is out, and why."""
+    """Convert the model for every engine and check it; also return excluded engines and reasons."""
     own = Own(model)
     own.bind(1)
     reference = vector(own.predict(X.astype(own.dtype)), len(X))
@@ -230,11 +230,11 @@ def enter(
 
 
 def differences(engine: Engine, X: Array, reference: Array) -> tuple[float, int]:
-    """Return the worst difference to the reference and the number of rows beyond the tolerance."""
+    """Return the maximum difference to the reference and the number of rows above tolerance."""
     try:
         engine.bind(os.cpu_count() or 1)
         found = vector(engine.predict(X.astype(engine.dtype)), len(X))
-    except Exception as error:  # whatever a peer raises is its answer
+    except Exception as error:  # a peer may raise any exception
         raise Unavailable(f"cannot predict ({type(error).__name__}: {error})") from error
     difference = np.abs(found.astype(np.float64) - reference)
     beyond = difference > TOLERANCE * np.maximum(1.0, np.abs(reference))
@@ -242,7 +242,7 @@ def differences(engine: Engine, X: Array, reference: Array) -> tuple[float, int]
 
 
 def check_bits(engine: Engine, X: Array, reference: Array, sizes: Sequence[int]) -> None:
-    """Assert that an engine gives exactly the reference, in every batch size."""
+    """Assert that an engine equals the reference exactly, in every batch size."""
     X = X.astype(engine.dtype)
     for threads in (1, os.cpu_count() or 1):
         engine.bind(threads)
@@ -268,7 +268,7 @@ def calibrate(engine: Engine, batches: Sequence[Array]) -> tuple[int, float]:
 def measure(
     engines: Sequence[Engine], inputs: dict[type, list[Array]], threads: int, reps: int
 ) -> list[tuple[float, int]]:
-    """Return, per engine, the least seconds of one call and the number of repetitions."""
+    """Return, for each engine, the minimum seconds of one call and the number of repetitions."""
     plans = []
     for engine in engines:
         engine.bind(threads)
@@ -311,7 +311,7 @@ def measure_predictions(
 
 
 def describe(model: Model, entry: Entry) -> Row:
-    """Return what the table says of an engine whatever the number of rows."""
+    """Return the columns of an engine that do not depend on the number of rows."""
     engine = entry.engine
     return {
         "model": model.name,
@@ -326,7 +326,7 @@ def describe(model: Model, entry: Entry) -> Row:
 
 
 def measure_model(name: str, options: argparse.Namespace, log: Log) -> tuple[list[Row], ...]:
-    """Return the rows on one model: predictions, moves, start-up."""
+    """Return the rows of one model: predictions, moves, start-up."""
     log(f"{name}: fitting")
     model = MODELS[name].fit(name)
     wanted = {*options.engines, "own", "treeopt"}

@@ -1,8 +1,8 @@
-"""Times inside compiled code: one full evaluation, moves of one coordinate, whole lines.
+"""Times inside compiled code: full evaluations, moves of one coordinate, and lines.
 
-The loops are compiled, so no time is spent in Python between two evaluations. The lines
-pass the kernels' arguments as `treeopt.kernels.line` does. Categories change in large moves
-only, and no line runs along them. Links are left out of the times, but not of the comparisons.
+The loops are compiled, so no time is spent in Python between two evaluations. The lines pass the
+kernels' arguments as `treeopt.kernels.line` does. Categories change only in large moves, and no
+line is along them. Links are excluded from the times, but not from the comparisons.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ N_POINTS = 2_000
 N_MOVES = 10_000
 N_LINES = 300
 N_CHECKED = 20
-SMALL_STEP = 0.01  # standard deviation of a small move, in parts of the feature's range
+SMALL_STEP = 0.01  # standard deviation of a small move, relative to the feature's range
 
 Task = Callable[[], float]  # returns the seconds of one item
 
 
 @njit(nogil=True)
 def one_by_one(kernel: Any, X: Any, arguments: Any, out: Any) -> None:
-    """Evaluate each row by a call of its own."""
+    """Evaluate each row in a separate call."""
     for i in range(X.shape[0]):
         kernel(X[i : i + 1], *arguments, out[i : i + 1])
 
@@ -94,7 +94,7 @@ def lines_by_walk(
     room: Any,
     out: Any,
 ) -> None:
-    """Do as `lines_by_masks` does, where trees are too large for masks."""
+    """Do the same as `lines_by_masks` for trees that are too large for masks."""
     named = numbers_of(numbers)
     slots, packed = model
     n_cells = by_feature
@@ -203,7 +203,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def full_task(ensemble: Ensemble, X: Array) -> Task:
-    """Full evaluation, one row at a time."""
+    """Time full evaluations, one row at a time."""
     kernel, arguments = ensemble.compiled._predict[:2]
     X = X.astype(ensemble.input_dtype)
     out = np.empty(X.shape[0], ensemble.value.dtype)
@@ -215,7 +215,7 @@ def full_task(ensemble: Ensemble, X: Array) -> Task:
 def move_tasks(
     model: Model, ensemble: Ensemble, rng: np.random.Generator, small: bool
 ) -> tuple[Task, Task]:
-    """Moves of one coordinate, and full evaluation of the same points."""
+    """Time moves of one coordinate, and full evaluations of the same points."""
     start, features, to, points = trajectory(model, rng, small)
     moved = ensemble.walker(start).run(features, to)
     assert np.array_equal(moved, ensemble.predict(points)), "moves differ from predict"
@@ -230,11 +230,11 @@ def move_tasks(
 def line_tasks(
     ensemble: Ensemble, X: Array, rng: np.random.Generator
 ) -> tuple[Task, Task, Task, float]:
-    """Exact lines, lines up to rounding, one piece by batch prediction; mean number of pieces."""
+    """Time exact lines, lines up to rounding, and lines by batch prediction; count the pieces."""
     columns, has_sets = ensemble.compiled.cells.columns, ensemble.compiled.cells.has_sets
     lines = Lines(ensemble, X[:N_LINES], rng.choice(np.flatnonzero(~has_sets), N_LINES))
     exact = partial(lines.run, add_in_order, ensemble.value.dtype)
-    # Few cells are summed one by one; of many only the pieces between steps.
+    # A few cells are summed one by one; of many cells, only the pieces between steps.
     few = int(ensemble.compiled.cells.n_cells.max()) <= 1024
     rounded = partial(lines.run, add_differences, np.float64, by_pieces=not few)
     checked: list[Array] = []
@@ -262,9 +262,9 @@ def line_tasks(
 def measure_moves(
     model: Model, ensemble: Ensemble, rng: np.random.Generator, reps: int
 ) -> list[dict[str, Any]]:
-    """Return one row per task: microseconds each, and those of a full evaluation there.
+    """Return one row per task: its microseconds, and those of a full evaluation of its points.
 
-    Everything is compared with `Ensemble.predict` before it is timed.
+    All results are compared with `Ensemble.predict` before the timing.
     """
     X = model.draw(rng, N_POINTS)
     small = move_tasks(model, ensemble, rng, small=True)

@@ -1,4 +1,4 @@
-"""From the rows of the evaluator benchmark to Markdown, and which cells miss their aim."""
+"""Write the page of ``evaluator.py`` from its rows, and list the missed targets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Row = dict[str, Any]
 SINGLE_ROW = 3.0  # times faster than the fastest peer
 FIVE_ROWS = {"scikit-learn": 2.0, "XGBoost": 2.0, "LightGBM": 1.2}
 ELSEWHERE = 1.0
-WITH_CATEGORIES = 1.0  # times faster than the own library; there is no aim against peers
+WITH_CATEGORIES = 1.0  # times faster than the own library; there is no target for peers
 BIG_FOREST = ("forest-20000", 100_000, 3.0)  # model, rows, times faster than scikit-learn
 SMALL_MOVE = 10.0  # times faster than a full evaluation
-LINE = 4.0  # at most so many full evaluations
+LINE = 4.0  # maximum time, in full evaluations
 
 
-def aim(library: str, rows: int, categories: int) -> float:
-    """Return how many times faster than the fastest peer treeopt is meant to be."""
+def target(library: str, rows: int, categories: int) -> float:
+    """Return the target: how many times faster than the fastest peer treeopt should be."""
     if categories:
         return 0.0
     if rows == 1:
@@ -37,36 +37,40 @@ def cells(predictions: Sequence[Row]) -> list[Row]:
         cell = {k: own[k] for k in key} | {"library": own["library"], "peer": peer["engine"]}
         cell["ratio"] = peer["us_per_row"] / own["us_per_row"]
         cell["own_ratio"] = library["us_per_row"] / own["us_per_row"]
-        cell["aim"] = aim(own["library"], own["rows"], own["categories"])
-        cell["own_aim"] = WITH_CATEGORIES if own["categories"] else 0.0
+        cell["target"] = target(own["library"], own["rows"], own["categories"])
+        cell["own_target"] = WITH_CATEGORIES if own["categories"] else 0.0
         if (own["model"], own["rows"]) == BIG_FOREST[:2]:
-            cell["own_aim"] = BIG_FOREST[2]
+            cell["own_target"] = BIG_FOREST[2]
         found.append(cell)
     return found
 
 
 def missed(predictions: Sequence[Row], moves: Sequence[Row]) -> list[str]:
-    """Name every cell that misses its aim."""
+    """Return a line for every missed target."""
     lines = []
     for c in cells(predictions):
         where = f"{c['model']}, {c['threads']} thread(s), {c['rows']:,} row(s)"
-        if c["ratio"] < c["aim"]:
-            lines.append(f"{where}: {c['ratio']:.2f} × {c['peer']}, aim {c['aim']:g} ×")
-        if c["own_ratio"] < c["own_aim"]:
-            lines.append(f"{where}: {c['own_ratio']:.2f} × {c['library']}, aim {c['own_aim']:g} ×")
+        if c["ratio"] < c["target"]:
+            lines.append(f"{where}: {c['ratio']:.2f} × {c['peer']}, target {c['target']:g} ×")
+        if c["own_ratio"] < c["own_target"]:
+            lines.append(
+                f"{where}: {c['own_ratio']:.2f} × {c['library']}, target {c['own_target']:g} ×"
+            )
     for m in moves:
         speedup = m["full_us"] / m["us"]
         if m["task"] == "small move" and speedup < SMALL_MOVE:
-            lines.append(f"{m['model']}, small move: {speedup:.1f} × faster, aim {SMALL_MOVE:g} ×")
+            lines.append(
+                f"{m['model']}, small move: {speedup:.1f} × faster, target {SMALL_MOVE:g} ×"
+            )
         if m["task"] in ("line", "line up to rounding") and 1 / speedup > LINE:
             lines.append(
-                f"{m['model']}, {m['task']}: {1 / speedup:.1f} evaluations, aim at most {LINE:g}"
+                f"{m['model']}, {m['task']}: {1 / speedup:.1f} evaluations, target at most {LINE:g}"
             )
     return lines
 
 
 def number(value: Any) -> str:
-    """Write a number with three digits that matter; nothing for what was not measured."""
+    """Return a number with three significant digits; empty if it was not measured."""
     if value is None:
         return "–"
     if value == 0 or 0.001 <= abs(value) < 1000:
@@ -74,11 +78,11 @@ def number(value: Any) -> str:
     return f"{value:.1e}" if abs(value) < 0.001 else f"{value:,.0f}"
 
 
-def marked(ratio: float, aim: float) -> str:
-    """Write a ratio; bold if it reaches its aim, crossed if it does not, plain without an aim."""
-    if not aim:
+def marked(ratio: float, target: float) -> str:
+    """Return a ratio: bold if it reaches its target, with ✗ if not, plain without a target."""
+    if not target:
         return number(ratio)
-    return f"**{number(ratio)}**" if ratio >= aim else f"✗ {number(ratio)}"
+    return f"**{number(ratio)}**" if ratio >= target else f"✗ {number(ratio)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -88,7 +92,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def prediction_table(predictions: Sequence[Row], threads: int) -> list[str]:
-    """One line per model and engine, one column per number of rows, and the ratios."""
+    """Return a table: one line per model and engine, one column per number of rows, ratios."""
     timed = [row for row in predictions if row.get("threads") == threads]
     compared = [c for c in cells(predictions) if c["threads"] == threads]
     sizes = list(dict.fromkeys(row["rows"] for row in timed))
@@ -103,10 +107,10 @@ def prediction_table(predictions: Sequence[Row], threads: int) -> list[str]:
             disagreeing = str(any_row["disagreeing_rows"])
             lines.append([name, engine, *times, *map(number, extra), disagreeing])
         ratios = {c["rows"]: c for c in compared if c["model"] == name}
-        marks = [marked(r["ratio"], r["aim"]) for r in (ratios[n] for n in sizes)]
+        marks = [marked(r["ratio"], r["target"]) for r in (ratios[n] for n in sizes)]
         lines.append([name, "*fastest peer / treeopt*", *marks, "", "", ""])
         if of_model[0]["categories"]:
-            marks = [marked(r["own_ratio"], r["own_aim"]) for r in (ratios[n] for n in sizes)]
+            marks = [marked(r["own_ratio"], r["own_target"]) for r in (ratios[n] for n in sizes)]
             lines.append([name, f"*{of_model[0]['library']} / treeopt*", *marks, "", "", ""])
     extra_columns = ("convert (s)", "worst difference", "rows beyond tolerance")
     return table(["model", "engine", *(f"{n:,}" for n in sizes), *extra_columns], lines)
@@ -127,7 +131,7 @@ def move_table(moves: Sequence[Row]) -> list[str]:
 
 
 def startup_table(startup: Sequence[Row]) -> list[str]:
-    """Seconds and memory of conversion, one line per model."""
+    """Return a table of the time and memory of the conversion, one line per model."""
     lines = []
     for row in (row for row in startup if row["model"]):
         flat = row.get("array_bytes")
@@ -153,7 +157,7 @@ def report(
     about: Row,
 ) -> str:
     """Return the whole report as Markdown."""
-    lines = ["# The evaluator against its peers", ""]
+    lines = ["# Prediction speed of treeopt and its peers", ""]
     lines += [
         f"{about['machine']}. {about['versions']}. Seed {about['seed']}, {about['date']}.",
         "",
@@ -166,17 +170,17 @@ def report(
         lines += [f"## Microseconds per row, {threads} thread(s), by number of rows", ""]
         lines += prediction_table(predictions, threads)
     lines += [
-        "The difference is to the sequential prediction of the model's own library; a row is "
-        f"beyond the tolerance if it differs by more than {tolerance:g} · max(1, |prediction|). "
-        "✗ marks a ratio below its aim.",
+        "Differences are measured from the sequential prediction of the model's own library. A row "
+        f"is beyond the tolerance if it differs by more than {tolerance:g} · max(1, |prediction|). "
+        "✗ marks a ratio below its target.",
         "",
     ]
     reps = max(row["reps"] for row in predictions if "reps" in row)
     few = sorted({row["engine"] for row in predictions if row.get("reps", reps) < reps})
     if few:
         lines += [
-            f"Least of {reps} repetitions; of two where a call lasts over a second and four times "
-            f"longer than that of the fastest engine ({', '.join(few)}).",
+            f"Minimum of {reps} repetitions; of two if a call takes more than a second and four "
+            f"times longer than that of the fastest engine ({', '.join(few)}).",
             "",
         ]
     absent = [row for row in predictions if "us_per_row" not in row]
@@ -186,11 +190,11 @@ def report(
     lines += ["## Inside compiled code", "", *move_table(moves)]
     lines += ["## Conversion and start", "", *startup_table(startup)]
     lines += [
-        "Fresh process: import, conversion and first prediction with kernels from numba's disk "
-        "cache. The other times are those of a second conversion in that process. Peaks are of the "
-        "resident set above what was there before, in multiples of the flat arrays.",
+        "“Fresh process” is import, conversion and first prediction with kernels from numba's disk "
+        "cache. The other times are those of a second conversion in that process. The peak is the "
+        "maximum increase of the resident set, in multiples of the flat arrays.",
         "",
     ]
     bad = missed(predictions, moves)
-    lines += ["## Aims missed", "", *(f"- {line}" for line in bad or ["none"]), ""]
+    lines += ["## Missed targets", "", *(f"- {line}" for line in bad or ["none"]), ""]
     return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""What conversion costs in time and memory, each in a fresh process.
+"""Time and memory of a conversion, each measured in a fresh process.
 
-Run as a script it is that process: ``evaluator_startup.py time|memory MODEL.pickle``. Memory is
-the peak of the resident set (``VmHWM``, reset before the conversion) above what was resident, with
-the allocator told to give large blocks back at once. Only Linux tells it.
+Run as a script, the module is that process: ``evaluator_startup.py time|memory MODEL.pickle``. The
+memory is the maximum increase of the resident set (``VmHWM``, reset before the conversion). The
+allocator is set to return large blocks at once. The measurement needs Linux.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536
 
 
 def measure_import(runs: int = 5) -> float:
-    """Return the least CPU seconds of ``import treeopt`` once numpy and sklearn are there."""
+    """Return the minimum CPU seconds of ``import treeopt`` after numpy and sklearn."""
     return min(float(_run([sys.executable, "-c", IMPORT], {})) for _ in range(runs))
 
 
@@ -50,7 +50,7 @@ def _run(command: list[str], environment: dict[str, str]) -> str:
 
 
 def time_in_this_process(estimator: Any) -> dict[str, float]:
-    """Time the first use, kernels coming from the disk cache, and one more."""
+    """Time the first use, with kernels from the disk cache, and a second one."""
     row = np.zeros((1, estimator.n_features_in_))
     marks = [perf_counter()]
     import treeopt
@@ -67,7 +67,7 @@ def time_in_this_process(estimator: Any) -> dict[str, float]:
 
 
 def memory_in_this_process(estimator: Any) -> dict[str, float]:
-    """Measure the peak above what is resident, after a first conversion has loaded the kernels."""
+    """Measure the maximum increase of memory after a first conversion has loaded the kernels."""
     import treeopt
 
     row = np.zeros((1, estimator.n_features_in_))

@@ -1,18 +1,19 @@
-"""Proven optima of tree ensembles, treeopt and its peers: ``python bench/exact.py``.
+"""Proven optima of tree ensembles by treeopt and its peers: ``python bench/exact.py``.
 
-Every method of ``exact_peers.py`` gets every instance of ``exact_instances.py`` with the same time
-limit, each in a process of its own with a limit on its memory. Measured is the time from the call
-of the search to its answer; converting the model is timed apart. Short searches are repeated, the
-median counts. A reported value must be what the model itself predicts at the reported point, and
-no method's bound may contradict a value that another one has found: a disagreement is an error.
+Every method of ``exact_peers.py`` solves every instance of ``exact_instances.py`` with the same
+time limit, each in a separate process with limited memory. The reported time is from the call of
+the search to its result; the conversion of the model is timed separately. Short searches are
+repeated, and the median is reported. A reported value must equal the prediction of the model itself
+at the reported point, and no method's bound may contradict a value found by another: a disagreement
+is an error.
 
-Two more parts follow: ``jobs``, two threads against one where treeopt needs more than a second, in
-interleaved pairs; and ``startup``, the first calls of a fresh process, with and without compiled
-kernels on disk. Finished rows are appended to ``bench/results/exact.csv``, ``exact_jobs.csv`` and
-``exact_startup.csv``, and a run that was interrupted goes on where it stopped; ``--redo`` forgets
-the rows of the chosen methods and instances first. Then the report and the plot are made,
-``exact.md`` and ``exact.png``; ``--report`` makes only these. With ``--quick``, which takes less
-than two minutes, the names begin with ``exact_quick``.
+There are two more parts: ``jobs`` compares two threads with one, in interleaved pairs, on instances
+that take treeopt more than a second; ``startup`` times the first calls of a fresh process, with and
+without compiled kernels on disk. Finished rows are appended to ``bench/results/exact.csv``,
+``exact_jobs.csv`` and ``exact_startup.csv``. An interrupted run continues where it stopped;
+``--redo`` first discards the rows of the selected methods and instances. Then the page ``exact.md``
+and the plot ``exact.png`` are written; ``--report`` writes only these. ``--quick`` takes less than
+two minutes, and its file names begin with ``exact_quick``.
 """
 
 from __future__ import annotations
@@ -56,22 +57,25 @@ PACKAGES = ("numpy", "scikit-learn", "xgboost", "lightgbm")
 LIMIT, QUICK_LIMIT = 60.0, 3.0
 QUICK = ("boston RF 100 min", "boston XGB 100×3 min", "mpg LGBM 100 max")
 PARTS = ("suite", "jobs", "startup")
-REPEATS, REPEAT_SECONDS = 5, 1.0  # searches are repeated while all of them take less than this
+REPEATS, REPEAT_SECONDS = 5, 1.0  # searches are repeated until their total time exceeds this
 PAIRS = 5
 WARM_STARTS = 3
-SMALL = "boston RF 100 min"  # what the first calls are timed on
-MEMORY = 6 * 2**30  # bytes of address space that a method may have
-SETUP, GRACE = 900.0, 30.0  # seconds to load and compile, and beyond half of the limit to stop
+SMALL = "boston RF 100 min"  # instance for the first calls
+MEMORY = 6 * 2**30  # maximum address space of a method, in bytes
+SETUP, GRACE = (
+    900.0,
+    30.0,
+)  # seconds to load and compile, and to stop in addition to half of the limit
 
 
 # In the child ------------------------------------------------------------------------------------
 
 
 def child(pipe: Any, task: Callable[..., Any], path: Path, *arguments: Any) -> None:
-    """Run a task on a fitted model; send `None` before the clock starts, and what it returns."""
+    """Run a task on a fitted model; send `None` before the clock starts, then the result."""
     try:
         limit_memory()
-        os.dup2(2, 1)  # what a method prints is no part of the report
+        os.dup2(2, 1)  # output of a method is not part of the report
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         case = Case(*pickle.loads(path.read_bytes())[1:])
         pipe.send(task(case, lambda: pipe.send(None), *arguments))
@@ -91,7 +95,7 @@ def limit_memory() -> None:
 def measure_method(
     case: Case, begin: Callable[[], None], sense: str, name: str, limit: float
 ) -> Row:
-    """Convert and search, again while that is quick, and check the answer."""
+    """Convert and search, repeatedly if that is fast, and check the result."""
     method, e = METHODS[name], case.ensemble
     row = {"trees": e.n_trees, "leaves": e.n_leaves, "features": e.n_features, "limit": limit}
     row["root"] = case.root(sense)
@@ -115,7 +119,7 @@ def measure_method(
 
 
 def checked(case: Case, name: str, answer: Answer) -> Row:
-    """Return value and bound as predictions; the value must be the model's own at the point."""
+    """Return value and bound as predictions; the value must equal the model's own prediction."""
     method, e = METHODS[name], case.ensemble
     fun, bound = float(answer.fun), float(answer.bound)
     total = bound
@@ -136,7 +140,7 @@ def checked(case: Case, name: str, answer: Answer) -> Row:
 
 
 def measure_pairs(case: Case, begin: Callable[[], None], sense: str, limit: float) -> list[Row]:
-    """Search with one thread and with two in turn."""
+    """Search with one thread and with two threads alternately."""
     methods = {n: Treeopt(n_jobs=n) for n in (1, 2)}
     for method in methods.values():
         method.warm(case, sense)
@@ -175,7 +179,7 @@ def key_of(instance: Instance, method: str) -> tuple[str, ...]:
 
 
 def in_child(task: Callable[..., Any], instance: Instance, patience: float, *rest: Any) -> Any:
-    """Return what a task sends, or the exit code of a child that crashed or had to be killed."""
+    """Return the result of a task, or the exit code if the process crashed or was killed."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     arguments = (theirs, task, fitted(instance), instance.sense, *rest)
@@ -198,7 +202,7 @@ def in_child(task: Callable[..., Any], instance: Instance, patience: float, *res
 
 
 def run_suite(suite: Rows, options: argparse.Namespace) -> list[str]:
-    """Run what is not there yet; return what went wrong."""
+    """Run the missing tasks; return the failures."""
     done = {
         suite.key_of(row)
         for row in suite
@@ -229,7 +233,7 @@ def run_suite(suite: Rows, options: argparse.Namespace) -> list[str]:
 
 
 def run_jobs(jobs: Rows, suite: Rows, options: argparse.Namespace) -> list[str]:
-    """Run the pairs where treeopt's proof took more than a second."""
+    """Run the pairs for instances whose proof took treeopt more than a second."""
     done, wrong = jobs.keys(), []
     for row in suite:
         here = jobs.key_of(row)
@@ -248,7 +252,7 @@ def run_jobs(jobs: Rows, suite: Rows, options: argparse.Namespace) -> list[str]:
 
 
 def run_startup(startup: Rows) -> list[str]:
-    """Time the first calls of fresh processes, the very first one without compiled kernels."""
+    """Time the first calls of fresh processes; the first process has no compiled kernels."""
     if startup.keys():
         return []
     model = fitted(INSTANCES[SMALL])
@@ -272,7 +276,7 @@ def run_startup(startup: Rows) -> list[str]:
 
 
 def matching(patterns: Sequence[str]) -> Iterator[str]:
-    """Return the instances that match any pattern; one that matches none is an error."""
+    """Return the instances that match any pattern; every pattern must match an instance."""
     for pattern in patterns:
         if not any(fnmatchcase(label, pattern) for label in INSTANCES):
             raise SystemExit(f"no instance matches {pattern!r}. There are: {', '.join(INSTANCES)}")
@@ -286,8 +290,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peers", action="store_true", help="all methods but treeopt")
     parser.add_argument("--instances", nargs="+", metavar="PATTERN", help="as 'boston RF* min'")
     parser.add_argument("--parts", nargs="+", choices=PARTS)
-    parser.add_argument("--limit", type=float, help=f"seconds of a search, {LIMIT:g} by default")
-    parser.add_argument("--redo", action="store_true", help="forget the rows of these methods")
+    parser.add_argument(
+        "--limit", type=float, help=f"time limit of a search in seconds, by default {LIMIT:g}"
+    )
+    parser.add_argument(
+        "--redo", action="store_true", help="first discard the rows of these methods"
+    )
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--list", action="store_true", help="print the instances and stop")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")

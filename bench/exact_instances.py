@@ -1,8 +1,8 @@
 """The instances of the benchmark of proofs: one line each in `SUITE`.
 
-An instance is a fitted model, to be minimised or maximised over the range of each feature in its
-data. Models are fitted with ``random_state=0`` once and kept in ``bench/cache``. To add one, write
-a line; a line with two senses is two instances.
+An instance is a fitted model, to be minimized or maximized over the range of each feature in its
+data. Models are fitted once with ``random_state=0`` and cached in ``bench/cache``. To add an
+instance, add a line; a line with two senses is two instances.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Model = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Instance:
-    """A model to be minimised or maximised; ``sense`` is ``"min"`` or ``"max"``."""
+    """A model to be minimized or maximized; ``sense`` is ``"min"`` or ``"max"``."""
 
     name: str
     family: str
@@ -46,7 +46,7 @@ class Instance:
 
 
 def friedman(p: int = 10, rows: int = 5_000) -> Data:
-    """Friedman's first function of five of the features, the others being noise."""
+    """Return data of Friedman's first function of five features; the other features are noise."""
     return partial(make_friedman1, rows, p, noise=1.0, random_state=0)
 
 
@@ -130,7 +130,7 @@ INSTANCES = {
 }
 """Every instance by its label."""
 
-UNLIMITED = 16  # where an unlimited depth is drawn
+UNLIMITED = 16  # position of an unlimited depth in plots
 
 SWEEPS: dict[str, dict[str, dict[float, str]]] = {
     "trees": {
@@ -150,12 +150,12 @@ SWEEPS: dict[str, dict[str, dict[float, str]]] = {
         },
     },
 }
-"""What the plots show: axis, curve, and the instance at each value."""
+"""The curves of the plots: axis, curve, and the instance at each value."""
 
 
 @cache
 def fitted(instance: Instance) -> Path:
-    """Return the file that holds the versions, the fitted model and its data; fit if need be."""
+    """Return the file with the versions, the fitted model and its data; fit it if necessary."""
     path = CACHE / f"exact {instance.name}.pickle"
     stamp = versions(FITTED_BY)
     if not path.exists() or pickle.loads(path.read_bytes())[0] != stamp:

@@ -1,11 +1,12 @@
 """The methods of the benchmark of proofs: one small class each, in the table `METHODS`.
 
-A method converts a model once and then searches; the two are timed apart, the search from its call
-to its answer. All see the same trees: the peers get them from the compiled ensemble, whose cuts
-are those that the model really compares with (forests and XGBoost in float32). Veritas' own
-converters keep a forest's cuts in float64, where cells without any float32 make it report values
-that the model never predicts, move LightGBM's cuts to float32, and know no extra trees. To add a
-method, write a class with ``convert`` and ``search`` and register it.
+A method converts a model once and then searches. The two are timed separately, the search from its
+call to its result. All methods use the same trees: the peers get them from the compiled ensemble,
+with the cuts that the model actually compares with (forests and XGBoost in float32). Veritas' own
+converters are not used. They keep a forest's cuts in float64; then there are cells without any
+float32, and Veritas reports values that the model never predicts. They also round LightGBM's cuts
+to float32, and do not support extra trees. To add a method, write a class with ``convert`` and
+``search`` and register it.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ OPTIMAL, TIME, MEMORY, ABSTAINS = "optimal", "time limit", "memory", "not given"
 
 
 class NotGivenError(Exception):
-    """The method would be wrong on this model."""
+    """The method would give wrong results on this model."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search says: the value of its best point, a bound on all values, and why it ended.
+    """The result of a search: the value of its best point, a bound on all values, and its status.
 
-    The peers' values are sums of leaves. ``point`` makes the point from what the method found. It
-    is called, and sums are turned into predictions, outside of the time that is measured.
+    The peers' values are sums of leaves. ``point`` returns the point from the method's solution. It
+    is called, and sums are converted to predictions, outside of the measured time.
     """
 
     status: str
@@ -45,15 +46,15 @@ class Answer:
 class Case:
     """A fitted model over the range of each feature in its data.
 
-    ``low`` and ``high`` are the ends of that range as the trees see them: an input goes right at a
-    node if and only if it is above the node's cut, after the cast.
+    ``low`` and ``high`` are the bounds of that range after the cast: an input goes right at a node
+    if and only if it is above the node's cut, after the cast.
     """
 
     def __init__(self, model: Any, X: Array) -> None:
         self.model, self.X = model, X
         self.ensemble = e = treeopt.from_model(model)
         if e.categories or e.zero_missing.any():
-            raise ValueError(f"{e.source}: splits by category or around zero are no intervals")
+            raise ValueError(f"{e.source}: splits by category or around zero are not intervals")
         self.bounds = np.column_stack([X.min(axis=0), X.max(axis=0)])
         self.low, self.high = self.bounds.astype(e.input_dtype).astype(np.float64).T
         self.cuts = [np.unique(e.threshold[e.feature == j]) for j in range(e.n_features)]
@@ -65,21 +66,21 @@ class Case:
         return float(self.model.predict(x[None])[0])
 
     def prediction(self, total: float) -> float:
-        """Turn a sum of leaves into a prediction."""
+        """Return the prediction for a sum of leaves."""
         e = self.ensemble
         return float(e.link(np.array([total / e.divisor]))[0])
 
     def above(self, cut: Any) -> Any:
-        """Return the least inputs above cuts; they exist in the model's own precision."""
+        """Return the minimum inputs above cuts, in the model's own precision."""
         dtype = self.ensemble.input_dtype
         return np.nextafter(np.asarray(cut, dtype), dtype.type(np.inf)).astype(np.float64)
 
     def inside(self, x: Array) -> Array:
-        """Move ends of the range that the cast has moved back to where they were."""
+        """Restore bounds of the range that the cast has changed."""
         return np.clip(x, *self.bounds.T)
 
     def leaf_range(self) -> tuple[Array, Array]:
-        """Return the least and the greatest leaf of each tree among those that the box reaches."""
+        """Return the minimum and maximum leaf of each tree among those that the box reaches."""
         e = self.ensemble
         least, greatest = np.full(e.n_trees, np.inf), np.full(e.n_trees, -np.inf)
         tree, node = np.arange(e.n_trees), e.tree_start[:-1]
@@ -95,16 +96,16 @@ class Case:
         return least, greatest
 
     def root(self, sense: str) -> float:
-        """Return the bound of no search at all: every tree at its best leaf."""
+        """Return the bound without a search: the sum of the best leaves of all trees."""
         best = self.leaf_range()[0 if sense == "min" else 1]
         return self.prediction(self.ensemble.base + float(best.sum()))
 
     def tolerance(self, total: float, slack: float) -> float:
-        """Return how far a method's value may be from the prediction of a sum of leaves.
+        """Return the maximum difference between a method's value and the prediction.
 
-        A sum of k terms is off by at most the roundoff times the sum of the k partial sums'
-        magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, Sect. 4.2); ``slack`` is
-        the share of the leaves' ranges that a method may be off.
+        The error of a sum of k terms is at most the unit roundoff times the sum of the magnitudes
+        of the k partial sums (Higham, Accuracy and Stability of Numerical Algorithms, Sect. 4.2).
+        ``slack`` is the tolerance of the method, relative to the ranges of the leaves.
         """
         e, (least, greatest) = self.ensemble, self.leaf_range()
         eps = float(np.finfo(e.value.dtype).eps)
@@ -119,7 +120,7 @@ class Case:
 
 
 class Treeopt:
-    """Called as a user would, on an ensemble with the arrays that the kernels run on."""
+    """treeopt as a user calls it, on an ensemble whose arrays for the kernels are built."""
 
     packages = ("numba",)
     exact = True  # its values are predictions, equal to the model's own to the last bit
@@ -150,16 +151,18 @@ class Treeopt:
 
 
 class Veritas:
-    """Its search for the best output; intervals are half-open, left iff ``x < cut``.
+    """Veritas' search for the best output; intervals are half-open, left iff ``x < cut``.
 
-    A bound that meets the value counts as a proof, though Veritas goes on through ties.
+    A bound equal to the value counts as a proof, although Veritas continues through ties.
     """
 
     packages = ("dtai-veritas",)
     exact = False
     slack = 0.0
-    max_cuts = 65_535  # of a feature; above, a 16-bit index wraps and the answers are wrong
-    steps = 20  # between two looks at the clock and the bounds
+    max_cuts = (
+        65_535  # per feature; beyond that, a 16-bit index overflows and the results are wrong
+    )
+    steps = 20  # between two checks of the clock and the bounds
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -206,7 +209,7 @@ class Veritas:
                 reason = search.steps(self.steps)
             except MemoryError:
                 reason = StopReason.OUT_OF_MEMORY
-            if reason == StopReason.OUT_OF_MEMORY:  # a state is lost: the last bound stays
+            if reason == StopReason.OUT_OF_MEMORY:  # a state is lost: keep the last bound
                 status = MEMORY
                 break
             bounds = search.current_bounds()
@@ -215,13 +218,13 @@ class Veritas:
             if met or reason in (StopReason.OPTIMAL, StopReason.NO_MORE_OPEN):
                 status = OPTIMAL
         nodes = search.stats.num_steps
-        if not search.num_solutions():  # current_bounds().atleast is no value then
+        if not search.num_solutions():  # then current_bounds().atleast is not a value
             return Answer(status, bound=bound, nodes=nodes)
         solution = search.get_solution(0)
         box = solution.box()
 
         def point() -> Array:
-            """The lower ends of the intervals: they are above a cut, or the range's own."""
+            """Return the lower bounds of the intervals: above a cut, or the bound of the range."""
             x = case.low.copy()
             for j, interval in box.items():
                 x[j] = max(interval.lo, x[j])
@@ -236,9 +239,9 @@ class Veritas:
 class Highs:
     """Mišić's mixed-integer program (Operations Research 68, 2020), solved by scipy's HiGHS.
 
-    Binary ``x[j, c]`` tells whether feature j is at most its cut c, continuous ``y[l]`` whether
-    leaf l is reached. One leaf per tree; at a node, the leaves on the left need ``x = 1`` and those
-    on the right ``x = 0``; cuts of a feature are ordered.
+    The binary variable ``x[j, c]`` is 1 if feature j is at most its cut c. The continuous variable
+    ``y[l]`` is 1 if leaf l is reached. Each tree has one leaf. At a node, the leaves on the left
+    need ``x = 1``, and those on the right ``x = 0``. The cuts of a feature are ordered.
     """
 
     packages = ("scipy",)
@@ -302,7 +305,7 @@ class Highs:
             return Answer(status, bound=bound, nodes=nodes)
 
         def point() -> Array:
-            """The least input above the last cut that is exceeded."""
+            """Return the minimum input above the last cut that is exceeded."""
             x, begin = case.low.copy(), np.count_nonzero(converted["integrality"] == 0)
             for j, cuts in enumerate(case.cuts):
                 exceeded = np.count_nonzero(result.x[begin : begin + len(cuts)] < 0.5)
@@ -333,7 +336,7 @@ def _leaf_intervals(e: treeopt.Ensemble) -> tuple[Array, Array]:
 
 
 def _ones(first: Array, count: Array, width: int) -> Any:
-    """Return a matrix with a run of ones in each row: where it begins, and how long it is."""
+    """Return a matrix with one run of ones per row, given its first columns and lengths."""
     from scipy.sparse import csr_array
 
     end = np.concatenate([[0], np.cumsum(count)])

@@ -1,4 +1,4 @@
-"""From the rows of the benchmark of proofs to Markdown and a plot."""
+"""Write the page and the plot of ``exact.py`` from its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from text import table
 OWN = "treeopt"
 VERITAS = [name for name in METHODS if name.startswith("Veritas")]
 FASTER = "Veritas, the faster of both"
-SLOW = 1.0  # seconds from which an instance is not easy
+SLOW = 1.0  # instances with a longer time are not easy, in seconds
 
 RATIO, SLOW_RATIO, EXTRA = 5.0, 25.0, 0.005
 FORESTS = {"boston": 0.1, "diabetes": 1.0, "mpg": 0.1, "bodyfat": 0.1}
@@ -27,7 +27,7 @@ Series = pd.Series
 
 
 def read(path: Path) -> Frame:
-    """Return the rows with labels, in the order of the registries; the last of a pair counts."""
+    """Return the rows with labels, in the order of the registries; the last duplicate is kept."""
     data = pd.read_csv(path).dropna(subset="date")
     data["label"] = data["instance"] + " " + data["sense"]
     data = data[data["label"].isin(INSTANCES)]
@@ -41,9 +41,9 @@ def read(path: Path) -> Frame:
 
 
 def disagreements(data: Frame) -> list[str]:
-    """Return where one method's bound contradicts a value that another one has found.
+    """Return contradictions between one method's bound and a value found by another method.
 
-    The bound of a proof is its optimum, so two proofs that differ are such a case.
+    The bound of a proof is its optimum, so two different proofs are a contradiction as well.
     """
     found = []
     for label, rows in data.groupby("label", observed=True):
@@ -59,7 +59,7 @@ def disagreements(data: Frame) -> list[str]:
 
 
 def best_known(data: Frame) -> Series:
-    """Return the best value of each instance that any method has found."""
+    """Return the best value of each instance over all methods."""
     least = (data["sign"] * data["fun"]).groupby(data["label"], observed=True).min()
     return least * data.groupby("label", observed=True)["sign"].first()
 
@@ -70,12 +70,12 @@ def root_gap(data: Frame) -> Series:
 
 
 def closed(data: Frame) -> Series:
-    """Return, for each row, the share of the root gap that its bound has closed."""
+    """Return, for each row, the share of the root gap closed by its bound."""
     return ((data["bound"] - data["root"]) * data["sign"] / root_gap(data)).clip(0, 1)
 
 
 def times(data: Frame) -> Frame:
-    """Return seconds to proof, NaN where there is none: instances down, methods across."""
+    """Return seconds to proof, NaN if there is none: instances down, methods across."""
     proofs = data[data["proven"]].pivot_table("seconds", "label", "method", observed=False)
     proofs = proofs.reindex(columns=list(METHODS))
     proofs[FASTER] = proofs[VERITAS].min(axis=1)
@@ -87,13 +87,13 @@ def mean_ratio(ratios: Series) -> float:
     return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
 
 
-# Aims --------------------------------------------------------------------------------------------
+# Targets -----------------------------------------------------------------------------------------
 
 
-def aims(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
-    """Yield each aim with what it asks, what was measured, and whether that is enough.
+def targets(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
+    """Yield each target: name, required value, measured value, and whether it is reached.
 
-    Of what has not run nothing is said: None.
+    The last is None if the instances have not run.
     """
     proofs, ran = times(data), data.set_index(["label", "method"])
     measured = [label for label in proofs.index if (label, OWN) in ran.index]
@@ -105,13 +105,13 @@ def aims(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
     ok = not missed if theirs.any() else None
     yield "instances that Veritas proves, proven by treeopt", "all", text, ok
     ratios = peer[both] / own[both]
-    for what, part, aim in (
+    for what, part, target in (
         ("faster than Veritas, geometric mean", ratios, RATIO),
         (f"the same where Veritas takes over {SLOW:g} s", ratios[peer[both] > SLOW], SLOW_RATIO),
     ):
         mean = mean_ratio(part)
-        ok = bool(mean >= aim) if len(part) else None
-        yield what, f"≥ {aim:g}×", f"{mean:.1f}× ({len(part)} instances)", ok
+        ok = bool(mean >= target) if len(part) else None
+        yield what, f"≥ {target:g}×", f"{mean:.1f}× ({len(part)} instances)", ok
     worst = (own - peer)[both]
     text = f"{worst.max() * 1000:+.1f} ms ({worst.idxmax()})" if len(worst) else "–"
     ok = bool(worst.max() <= EXTRA) if len(worst) else None
@@ -130,18 +130,18 @@ def aims(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
             yield f"{label} proven", f"< {limit:g} s", "–", None
     shares = data.assign(closed=closed(data)).set_index(["label", "method"])
     for label in HARD:
-        what, aim = f"{label}, root gap closed in {MINUTE:g} s", f"≥ {CLOSED:.0%}"
+        what, target = f"{label}, root gap closed in {MINUTE:g} s", f"≥ {CLOSED:.0%}"
         if label in measured and (own[label] < MINUTE or ran.loc[label, OWN]["limit"] <= MINUTE):
             share = shares.loc[(label, OWN), "closed"]
-            yield what, aim, f"{share:.1%}", bool(share >= CLOSED)
+            yield what, target, f"{share:.1%}", bool(share >= CLOSED)
         else:
-            yield what, aim, "–", None
+            yield what, target, "–", None
 
 
-def aim_table(data: Frame) -> list[str]:
+def target_table(data: Frame) -> list[str]:
     words = {True: "yes", False: "✗ no", None: "not run"}
-    rows = [[what, aim, text, words[ok]] for what, aim, text, ok in aims(data)]
-    return table(["aim", "asked", "measured", "reached"], rows)
+    rows = [[what, target, text, words[ok]] for what, target, text, ok in targets(data)]
+    return table(["target", "required", "measured", "reached"], rows)
 
 
 # Tables ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def cell(row: Series) -> str:
-    """Time to proof, or the gap at the end in shares of the root gap."""
+    """Return the time to proof, or the final gap relative to the root gap."""
     if row["proven"]:
         return seconds_text(row["seconds"])
     if row["status"] == ABSTAINS:
@@ -167,7 +167,7 @@ def cell(row: Series) -> str:
 
 
 def family_table(data: Frame) -> list[str]:
-    """Time to proof of each method, the shortest bold."""
+    """Return a table of the time to proof of each method, the shortest bold."""
     methods = [m for m in METHODS if m in set(data["method"])]
     rows = []
     for label, part in data.groupby("label", observed=True):
@@ -185,7 +185,7 @@ def family_table(data: Frame) -> list[str]:
 
 
 def ratio_table(data: Frame) -> list[str]:
-    """treeopt against each peer."""
+    """Return a table that compares treeopt with each peer."""
     proofs, rows = times(data), []
     own = proofs[OWN]
     ran = data.groupby("method", observed=False)["label"].agg(set)
@@ -229,9 +229,9 @@ def jobs_section(path: Path) -> list[str]:
         rows.append([label, *(f"{pairs[n].median():.2f} s" for n in (1, 2)), f"{ratio:.2f}×"])
     count = data["pair"].max() + 1
     return [
-        "## Two threads against one",
+        "## Two threads compared with one",
         "",
-        f"Instances that take treeopt more than a second; medians of {count} interleaved pairs. "
+        f"Instances that take treeopt more than a second. Medians of {count} interleaved pairs. "
         f"Geometric mean of the ratios: {mean_ratio(Series(ratios)):.2f}×.",
         "",
         *table(["instance", "n_jobs=1", "n_jobs=2", "ratio"], rows),
@@ -249,7 +249,7 @@ def startup_section(path: Path) -> list[str]:
     return [
         "## First calls of a fresh process",
         "",
-        "A default forest on boston; the cold cache has no compiled kernels at all.",
+        "A forest on boston with default settings. The cold cache has no compiled kernels.",
         "",
         *table(["", *steps], rows),
     ]
@@ -259,7 +259,7 @@ def startup_section(path: Path) -> list[str]:
 
 
 def report(path: Path, jobs: Path, startup: Path) -> str:
-    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    """Write the page and the plot next to the rows, and return the page."""
     data = read(path)
     data["closed"] = closed(data)
     data["own_gap"] = (data["fun"] - data["bound"]).abs() / root_gap(data)
@@ -273,35 +273,37 @@ def report(path: Path, jobs: Path, startup: Path) -> str:
         "",
         f"{places}. {', '.join(about)}. {' to '.join(dates)}.",
         "",
-        f"{data['label'].nunique()} instances, at most {limit:g} s each. Time is counted from the "
-        "call of the search to its answer, local search included; converting the model is apart. "
-        "Each run has a process of its own with 6 GB of memory; short searches are repeated up to "
-        "five times and the median counts. Every search is over the range of the data. All methods "
-        "get the same trees, with the cuts that the model really compares with. HiGHS is scipy's, "
-        "on Mišić's formulation, and is told to prove without a relative gap.",
+        f"{data['label'].nunique()} instances, at most {limit:g} s each. Time is measured from the "
+        "call of the search to its result, including the local search; the conversion of the model "
+        "is separate. Each run is a separate process with 6 GB of memory. Short searches are "
+        "repeated up to five times, and the median is reported. Every search is over the range of "
+        "the data. All methods use the same trees, with the cuts that the model actually compares "
+        "with. HiGHS is scipy's, with Mišić's formulation and a relative gap of zero.",
         "",
-        "Every value is what the model itself predicts at the reported point. The root gap is the "
-        "distance from the sum of each tree's best leaf in the box to the best known value; a gap "
-        "in a table is what is left between value and bound at the end, in shares of it.",
+        "Every value is the prediction of the model itself at the reported point. The root gap is "
+        "the distance from the sum of each tree's best leaf in the box to the best known value. A "
+        "gap in a table is the final distance between value and bound, relative to the root gap.",
         "",
     ]
     if wrong := disagreements(data):
         lines += ["## Disagreements", "", *(f"- {line}" for line in wrong), ""]
     if OWN in set(data["method"]):
-        lines += ["## Aims", "", *aim_table(data)]
-        lines += ["“Veritas” is the faster of both settings on each instance.", ""]
+        lines += ["## Targets", "", *target_table(data)]
+        lines += ["“Veritas” is the faster of its two settings on each instance.", ""]
         lines += ["## Ratios of times to proof", "", *ratio_table(data)]
-        lines += ["Geometric means over the instances that both prove, their number in brackets."]
+        lines += [
+            "Geometric means over the instances that both prove; their number is in parentheses."
+        ]
         lines += ["The largest difference is treeopt's time minus the peer's.", ""]
     for family, part in data.groupby("family", sort=False):
         lines += [f"## {family[0].upper()}{family[1:]}", "", *family_table(part)]
     lines += ["## Growth", "", f"![Time to proof]({plot.name})", ""]
-    lines += ["Hollow markers: not proven at the limit.", ""]
+    lines += ["Hollow markers are not proven within the limit.", ""]
     lines += jobs_section(jobs) + startup_section(startup)
     lines += ["## Conversion", "", *conversion_table(data)]
     lines += [
-        "For treeopt `from_model` and the arrays for its kernels; for Veritas the building of its "
-        "`AddTree` and for HiGHS that of the matrices, both from treeopt's arrays.",
+        "For treeopt, this is `from_model` and the arrays for its kernels; for Veritas, its "
+        "`AddTree`; for HiGHS, its matrices. The latter two are built from treeopt's arrays.",
         "",
     ]
     text = "\n".join(lines)
@@ -310,7 +312,7 @@ def report(path: Path, jobs: Path, startup: Path) -> str:
 
 
 def curve(data: Frame, method: str, places: dict[float, str]) -> Frame:
-    """Return the times along a sweep; what is not proven has the time that it ran."""
+    """Return the times along a sweep; an unproven instance has its running time."""
     rows = data[data["method"] == method].set_index("label")
     there = {value: label for value, label in places.items() if label in rows.index}
     found = rows.loc[list(there.values()), ["seconds", "proven"]]
@@ -318,7 +320,7 @@ def curve(data: Frame, method: str, places: dict[float, str]) -> Frame:
 
 
 def draw(data: Frame, path: Path) -> None:
-    """One panel per sweep, and the number of instances proven within a time."""
+    """Draw one panel per sweep, and the number of instances proven within a time."""
     from matplotlib.figure import Figure
 
     sweeps = [(axis, name, at) for axis, of in SWEEPS.items() for name, at in of.items()]

@@ -1,15 +1,16 @@
-"""How the searches go about it, in pictures: ``python bench/forest_figures.py``.
+"""Figures of the searches: ``python bench/forest_figures.py``.
 
-``forest_selection.png`` is the paper's figure 2 from real runs: the rectangles of DIRECT and of
-StepDIRECT by size and value, and which of them are potentially optimal. ``forest_partition.png``
-shows how a forest of two features is divided, over its true landscape. ``forest_convergence.png``
-has the best value so far of every method on the forests of ``forest_table.py``, against evaluations
-and against time, from the rows of ``forest_convergence.csv``; these are written as they come, and a
-run that was interrupted goes on where it stopped.
+``forest_selection.png`` is the paper's Figure 2 from real runs: the rectangles of DIRECT and of
+StepDIRECT by size and value, with the potentially optimal ones marked. ``forest_partition.png``
+shows the partition of a forest with two features over its true landscape.
+``forest_convergence.png`` shows the best value so far of every method on the forests of
+``forest_table.py``, against evaluations and against time, from the rows of
+``forest_convergence.csv``. Rows are written as soon as they are available, and an interrupted run
+continues where it stopped.
 
-``forest_figures.md`` holds all three. ``--report`` draws from the rows that are there. It takes
-ten minutes, nearly all of it RBFOpt; with ``--quick``, which has fewer problems and seeds, and
-names with ``_quick``, half a minute.
+``forest_figures.md`` contains all three. ``--report`` draws from existing rows. The full form takes
+ten minutes, nearly all of it for RBFOpt. ``--quick`` takes half a minute: it has fewer problems and
+seeds, and file names with ``_quick``.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ COLUMNS = (*KEY, "nfev", "seconds", "value", "bound", "settings", "versions", "m
 
 
 def iterations(problem: Problem, settings: Any, max_evals: int) -> Iterator[State]:
-    """Run a search and yield its state whenever rectangles have just been selected."""
+    """Run a search and yield its state after each selection of rectangles."""
     weight = settings.weights_for(problem.weights.copy())
     driver = Driver.begin(settings.rules_for(weight, 1), weight, read_seed(SEED))
     low, high = problem.bounds.T
@@ -82,7 +83,7 @@ def iterations(problem: Problem, settings: Any, max_evals: int) -> Iterator[Stat
 
 
 def state_after(problem: Problem, settings: Any, evaluations: int) -> State:
-    """Return the state at the last selection within so many evaluations."""
+    """Return the state at the last selection within a number of evaluations."""
     *_, state = iterations(problem, settings, evaluations)
     return state
 
@@ -107,7 +108,7 @@ def size_and_value(state: State, settings: Any) -> tuple[Array, Array]:
 
 
 def draw_selection(path: Path) -> str:
-    """Draw the paper's figure 2: size against value, and the lower right hull; tell the σ."""
+    """Draw the paper's Figure 2, size against value with the lower right hull; return the σ."""
     problem = load("boston")
     figure = Figure(figsize=(13, 4.2), layout="constrained")
     panels = figure.subplots(1, len(SELECTING), sharey=True)
@@ -134,7 +135,7 @@ def draw_selection(path: Path) -> str:
         if settings.neighbourhood:
             sigma = size / state.rect["radius"][: len(size)]
             sigmas.append(f"from {sigma.min():.2f} to {sigma.max():.2f} in {name}")
-    panels[0].set_ylabel("least value in the rectangle")
+    panels[0].set_ylabel("minimum value in the rectangle")
     figure.savefig(path, dpi=120)
     return " and ".join(sigmas)
 
@@ -178,7 +179,7 @@ def draw_partition(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Trace:
-    """The best value so far of one run, at some evaluations."""
+    """The best value so far of one run, after some numbers of evaluations."""
 
     problem: str
     method: str
@@ -202,16 +203,16 @@ class Trace:
         else:
             packages += OPTIMIZERS[self.method].packages
             settings = OPTIMIZERS[self.method].settings
-            found = list(self.minimise())
+            found = list(self.minimize())
         head = dict(zip(KEY, self.expected()[0], strict=True))
         end = {"settings": settings, "versions": versions(packages), "machine": machine()}
         end["date"] = datetime.date.today().isoformat()
         return [head | row | end for row in found]
 
-    def minimise(self) -> Iterator[Row]:
+    def minimize(self) -> Iterator[Row]:
         budget = RBFOPT if self.method == "RBFOpt" else BUDGET
         optimizer = OPTIMIZERS[self.method]
-        f = optimizer.minimise(load(self.problem), budget, self.seed, time.perf_counter)
+        f = optimizer.minimize(load(self.problem), budget, self.seed, time.perf_counter)
         for n in sorted({*CHECKPOINTS[f.nfev >= CHECKPOINTS], f.nfev}):
             value, nfev, seconds = f.after(int(n))
             yield {"nfev": nfev, "seconds": round(seconds, 6), "value": value}
@@ -220,8 +221,8 @@ class Trace:
         problem, method = load(self.problem), INSIDE[self.method]
         found = treeopt.minimize(problem.ensemble, problem.bounds, method=method, rng=self.seed)
         uninterrupted(found)
-        end = (found.time, found.nfev, found.fun, found.bound)
-        for seconds, nfev, value, bound in [*found.history.tolist(), end]:
+        end = (found.nfev, found.time, found.fun, found.bound)
+        for nfev, seconds, value, bound in [*found.history.tolist(), end]:
             if np.isfinite(value):
                 row = {"nfev": nfev, "seconds": round(seconds, 6)}
                 yield row | {"value": value, "bound": bound}
@@ -254,7 +255,7 @@ def curves(runs: pd.DataFrame, axis: str, points: Array, centre: Any = np.median
 
 
 def draw_convergence(data: pd.DataFrame, path: Path) -> None:
-    """One column of panels per problem: above against evaluations, below against time."""
+    """Draw one column of panels per problem: against evaluations, and below against time."""
     problems = [p for p in PAPER if p in set(data["problem"])]
     methods = [m for m in METHODS if m in set(data["method"])]
     colours = colours_of(METHODS)
@@ -301,7 +302,7 @@ def draw_convergence(data: pd.DataFrame, path: Path) -> None:
 
 
 def early_tables(data: pd.DataFrame) -> list[str]:
-    """Means of the best value after few evaluations, the least in each column bold."""
+    """Return a table of mean best values after few evaluations, the minimum per column bold."""
     problems = [p for p in PAPER if p in set(data["problem"])]
     methods = [m for m in METHODS if m not in INSIDE and m in set(data["method"])]
     lines = []
@@ -328,7 +329,7 @@ def report(rows: Rows, end: str) -> str:
     draw_convergence(data, folder / f"forest_convergence{end}.png")
     seeds = data.groupby("method", sort=False)["seed"].nunique()
     lines = [
-        "# How the searches go about it",
+        "# Figures of the searches",
         "",
         provenance(data),
         "",
@@ -336,18 +337,18 @@ def report(rows: Rows, end: str) -> str:
         "",
         f"![Size and value of all rectangles](forest_selection{end}.png)",
         "",
-        "The paper's figure 2 from real runs on the boston forest. Every rectangle is a point: its "
-        "size, which StepDIRECT multiplies by the local variability σ, and its value. Those on the "
-        "lower right hull are selected; the dotted line goes to the value that the next one is "
-        f"meant to beat. σ goes {sigmas}.",
+        "The paper's Figure 2 from real runs on the boston forest. Every rectangle is a point: its "
+        "size, which StepDIRECT multiplies by the local variability σ, and its value. Rectangles "
+        "on the lower right hull are selected. The dotted line ends at the value that the next one "
+        f"should beat. σ is {sigmas}.",
         "",
         "## Partitions",
         "",
         f"![Partitions of a two-feature forest](forest_partition{end}.png)",
         "",
-        f"A forest on {PAIR[0]} and {PAIR[1]} of the boston data, and where three searches have "
-        "divided and evaluated it (dots); the star is the best point, the circle the proven "
-        "optimum.",
+        f"A forest on {PAIR[0]} and {PAIR[1]} of the boston data, with the partitions and the "
+        "evaluated points (dots) of three searches. The star is the best point, the circle the "
+        "proven optimum.",
         "",
         "## Convergence",
         "",
@@ -355,15 +356,15 @@ def report(rows: Rows, end: str) -> str:
         "",
         "Medians over the seeds ("
         + ", ".join(f"{m} {n}" for m, n in seeds.items())
-        + "), all by the compiled forest; treeopt's own searches run without a call of Python "
-        "per evaluation, and their times are spread evenly over the run. Dashed: the least value; "
-        "dotted: the bound of `treeopt auto`, which rises until it meets the best value and so "
-        "proves it: the star.",
+        + "), all with the compiled forest. treeopt's own searches run without Python calls, and "
+        "their times are spread evenly over the run. The dashed line is the minimum value. The "
+        "dotted line is the bound of `treeopt auto`. It rises until it reaches the best value and "
+        "thus proves it (star).",
         "",
         "## Few evaluations",
         "",
-        "Means over the same seeds after few evaluations. A model of the function, as RBFOpt has "
-        "one, pays while there are few:",
+        "Means over the same seeds after few evaluations. A model of the function, such as that of "
+        "RBFOpt, helps if there are few evaluations:",
         "",
         *early_tables(data),
     ]

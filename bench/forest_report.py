@@ -1,4 +1,4 @@
-"""From the rows of ``forest_table.py`` to the paper's tables, and what reproduces of them."""
+"""Write the page of ``forest_table.py`` from its rows: the paper's tables, and what reproduces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from problems import PAPER, load
 from text import duration, mean_table, number, provenance, table
 
 PRINTED_DATA = {"boston": (506, 13), "diabetes": (768, 8), "mpg": (234, 11), "bodyfat": (252, 14)}
-"""Rows and features by the paper's Table 1."""
+"""Rows and features in the paper's Table 1."""
 
 PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
     "DIRECT": {
@@ -46,14 +46,14 @@ PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
         "time": (14.70, 11.95, 8.70, 12.83),
     },
 }
-"""Values, their deviations and times of the paper's Table 2, in the order of its data sets."""
+"""Values, standard deviations and times of the paper's Table 2, in the order of its data sets."""
 
 COLUMN = {"diabetes (Pima)": "diabetes", "diabetes (sklearn)": "diabetes"}
-"""The paper's name of a data set where ours differs."""
+"""The paper's names of data sets, if different from ours."""
 
 BUDGET = 2_000
 SWARM = 20_000  # evaluations of 20 particles in 1,000 iterations
-OWN_END = 1_000_000  # evaluations that no method needs which ends by itself
+OWN_END = 1_000_000  # more evaluations than any method needs that stops by itself
 DIRECT, STEP_0, STEP = (
     "DIRECT (treeopt)",
     "StepDIRECT-0 (treeopt, paper)",
@@ -66,14 +66,14 @@ NAMES |= {"PSO (pyswarms)": "PSO", "RBFOpt": "RBFOpt"}
 """The paper's name of each method."""
 RANDOM = "random search"
 METHODS = (RANDOM, *FAMILY, "DE (scipy)", "PSO (pyswarms)", "RBFOpt", DEFAULT, LOCAL, AUTO)
-"""The order of the tables; methods that are not in it come last."""
+"""The order of methods in the tables; other methods come last."""
 FASTER = 50.0  # times that the proof is expected to be faster than the paper's search
 
 Frame = pd.DataFrame
 
 
 def read(path: Path) -> Frame:
-    """Return the rows, problems and methods in the order of their registries."""
+    """Return the rows, with problems and methods in the order of their registries."""
     data = pd.read_csv(path).dropna(subset="date")
     for column, order in (("method", METHODS), ("problem", PAPER)):
         found = dict.fromkeys(data[column])
@@ -84,7 +84,7 @@ def read(path: Path) -> Frame:
 
 
 def disagreements(data: Frame) -> list[str]:
-    """Return the runs whose compiled forest led elsewhere than ``predict``."""
+    """Return the runs with different results for the compiled forest and ``predict``."""
     key = ["method", "problem", "budget", "seed"]
     both = data.pivot(index=key, columns="oracle", values=["value", "nfev"])
     if not {"compiled", "predict"} <= set(data["oracle"]):
@@ -109,7 +109,7 @@ def as_published(data: Frame) -> Frame:
 
 
 def capped(data: Frame) -> Frame:
-    """Return the runs of the second block: none with more than 2,000 evaluations."""
+    """Return the runs of the second block, with at most 2,000 evaluations."""
     return data[(data["budget"] <= BUDGET) & ~data["method"].isin([LOCAL, AUTO])]
 
 
@@ -119,7 +119,7 @@ def means(data: Frame, column: str = "value") -> Frame:
 
 
 def optima(data: Frame) -> pd.Series:
-    """Return the proven optimum of each problem; different ones would be an error."""
+    """Return the proven optimum of each problem; different optima are an error."""
     proofs = data[(data["method"] == AUTO) & (data["status"] == "OPTIMAL")]
     found = proofs.groupby("problem", observed=True)["value"]
     if (found.nunique() > 1).any():
@@ -156,7 +156,7 @@ def evaluations_table(data: Frame) -> list[str]:
 
 
 def gap_table(data: Frame) -> list[str]:
-    """Mean distance to the proven optimum, in parts of it where it is not 0."""
+    """Return a table of the mean distance to the proven optimum, relative if that is not 0."""
     best = optima(data)
     rows_of = pd.concat([capped(compiled(data)), compiled(data[data["method"] == LOCAL])])
     mean = means(rows_of)
@@ -178,7 +178,7 @@ def gap_table(data: Frame) -> list[str]:
 
 
 def proof_table(data: Frame) -> list[str]:
-    """What ``method="auto"`` certifies, and how long it takes."""
+    """Return a table of the values, bounds and times of ``method="auto"``."""
     rows = []
     swift = means(compiled(data), "seconds").reindex([STEP]).loc[STEP]
     auto = data[data["method"] == AUTO]
@@ -201,7 +201,7 @@ def proof_table(data: Frame) -> list[str]:
 
 
 def time_table(data: Frame) -> list[str]:
-    """Mean times of every line, by ``predict`` and compiled, and their standard deviations."""
+    """Return a table of mean times with ``predict`` and compiled, with standard deviations."""
     rows = []
     for (method, budget), runs in data.groupby(["method", "budget"], observed=True):
         name = method
@@ -224,7 +224,7 @@ def spread_time(mean: float, std: float) -> str:
 
 
 def claims(data: Frame) -> list[str]:
-    """The paper's statements about its Table 2: where they hold as printed, and here."""
+    """Return a table of the paper's claims on Table 2: where they hold in print, and here."""
     block = as_published(data)
     names = {"scipy DIRECT": "DIRECT of scipy"} | NAMES
     values, at_cap, seconds = (
@@ -260,7 +260,7 @@ def claims(data: Frame) -> list[str]:
 
 
 def where(found: Frame, first: str, others: list[str]) -> str:
-    """Name the columns in which a row is clearly below some others; all must be measured."""
+    """Return the columns in which a row is below some others; all must be measured."""
     if not {first, *others} <= set(found.index):
         return "not measured"
     rest = found.loc[others].min(skipna=False)
@@ -272,12 +272,12 @@ def where(found: Frame, first: str, others: list[str]) -> str:
 
 
 def less(a: float, b: float) -> bool:
-    """Tell whether one mean is below another by more than the rounding of means."""
+    """Return whether one mean is below another by more than the rounding of means."""
     return a < b - 1e-9 * abs(b)
 
 
-def aims(data: Frame) -> Iterator[list[str]]:
-    """Yield each aim, what was measured, and whether it is met."""
+def targets(data: Frame) -> Iterator[list[str]]:
+    """Yield each target, the measured value, and whether the target is reached."""
     problems = data["problem"].cat.categories
     by_predict = means(data[data["oracle"] == "predict"], "seconds").reindex(columns=problems)
     ratios = by_predict.reindex([STEP]).loc[STEP] / by_predict.reindex([AUTO]).loc[AUTO]
@@ -300,15 +300,16 @@ def aims(data: Frame) -> Iterator[list[str]]:
 
 
 def absolute_values(data: Frame) -> list[str]:
-    """Say that the printed values cannot be had."""
+    """Return a paragraph on values of the paper that cannot be reproduced."""
     best, means_here = optima(data), means(compiled(as_published(data)))
     if "boston" not in best or "boston" not in means_here:
         return []
     return [
-        "Not the absolute values. On boston the paper's best is 28.35, where the proven optimum of "
-        f"this forest over the range of its data is {number(best['boston'])} and the worst mean in "
-        f"the table above {number(means_here['boston'].max())}: the box, which the paper does not "
-        "give, must be another one, or the target is. So orderings can be compared, values cannot."
+        "The absolute values do not reproduce. On boston the paper's best is 28.35. The proven "
+        f"optimum of this forest over the range of its data is {number(best['boston'])}, and the "
+        f"worst mean in the table above is {number(means_here['boston'].max())}. The paper does "
+        "not give its box; the box or the target must be different. Therefore only orderings can "
+        "be compared, not values."
     ]
 
 
@@ -317,7 +318,7 @@ def mark(ok: bool) -> str:
 
 
 def better_peers(data: Frame) -> list[str]:
-    """Say where a method's mean is below that of the default with 2,000 evaluations."""
+    """Return lines for methods with a mean below that of the default after 2,000 evaluations."""
     default = means(capped(compiled(data)))
     if DEFAULT not in default.index:
         return []
@@ -337,7 +338,7 @@ def better_peers(data: Frame) -> list[str]:
 
 
 def colours_of(methods: Iterable[str]) -> dict[str, Any]:
-    """Return a colour for each method; treeopt's default is black."""
+    """Return a color for each method; treeopt's default is black."""
     import matplotlib as mpl
 
     wheel = [*mpl.colormaps["tab10"].colors, *mpl.colormaps["Dark2"].colors]
@@ -345,7 +346,7 @@ def colours_of(methods: Iterable[str]) -> dict[str, Any]:
 
 
 def draw(data: Frame, path: Path) -> None:
-    """Draw distance to the optimum against time, filled by ``predict`` and hollow compiled."""
+    """Draw distance to the optimum against time: filled for ``predict``, hollow for compiled."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -379,11 +380,13 @@ def draw(data: Frame, path: Path) -> None:
 
 
 def report(path: Path) -> str:
-    """Write the Markdown beside the rows, and return it."""
+    """Write the page next to the rows, and return it."""
     data = read(path)
     wrong = disagreements(data)
     if wrong:
-        raise AssertionError("predict and the compiled forest lead elsewhere: " + "; ".join(wrong))
+        raise AssertionError(
+            "predict and the compiled forest give different results: " + "; ".join(wrong)
+        )
     ours = compiled(data)
     block = as_published(data)
     plot = path.with_suffix(".png")
@@ -402,51 +405,51 @@ def report(path: Path) -> str:
         "",
         provenance(data),
         "",
-        "Forests of 100 trees with scikit-learn's defaults (`random_state=0`), minimised over the "
+        "Forests of 100 trees with default settings (`random_state=0`), minimized over the "
         "range of each feature in the data. Mean ± standard deviation over "
-        f"{seeds.max()} seeds of the optimizer (deterministic methods and some others fewer: "
-        f"{', '.join(fewer) or 'none'}). All methods evaluate the same function on the same box "
+        f"{seeds.max()} seeds of the optimizer. Deterministic methods and some others have fewer: "
+        f"{', '.join(fewer) or 'none'}. All methods evaluate the same function on the same box "
         "and are counted in the same way. "
         + (
-            "Runs by the forest's own `predict` "
-            f"({', '.join(f'{m} {n}' for m, n in by_predict.items())} seed(s)) found the same "
-            "values after as many evaluations as those by the compiled forest: that is asserted. "
+            "It is asserted that runs with the forest's own `predict` "
+            f"({', '.join(f'{m} {n}' for m, n in by_predict.items())} seed(s)) find the same "
+            "values after the same number of evaluations as runs with the compiled forest. "
             if len(by_predict)
             else ""
         )
-        + "Compilation at the first call of all is in no time."
-        + (f" Not in these rows: {', '.join(absent)}." if absent else ""),
+        + "Times do not include the compilation at the first call."
+        + (f" Missing: {', '.join(absent)}." if absent else ""),
         "",
         "## Table 1: the data",
         "",
         *data_table(data),
-        "The paper's diabetes has the size of the Pima data, whose target is 0 or 1. No forest on "
-        "that target predicts 58.68, so the values must come from other data: scikit-learn's "
-        "diabetes data fit the scale. Both are shown. Of mpg's 11 columns, one is the target (city "
-        "mileage), text columns are numbered in alphabetical order; the highway mileage, which "
-        "nearly tells the target, is one of the features here, as the density is for bodyfat. "
-        "Every column of the tables is one forest: what holds on others is in `ablation.md`.",
+        "The paper's diabetes data have the size of the Pima data, whose target is 0 or 1. No "
+        "forest on that target predicts 58.68, so the values must come from other data. The scale "
+        "of scikit-learn's diabetes data fits. Both are shown. mpg has 11 columns: one is the "
+        "target (city mileage), and text columns are coded in alphabetical order. The highway "
+        "mileage, which nearly determines the target, is a feature here, like the density for "
+        "bodyfat. Every column of the tables is one forest; `ablation.md` has results on others.",
         "",
         "## Table 2: as the paper ran them",
         "",
-        "2,000 evaluations for the DIRECT family, the others to their own ends: DE with scipy's "
-        f"defaults, RBFOpt with {' or '.join(map(str, rbfopt))} evaluations (its default is 300; "
-        "its subproblems go to CasADi's Ipopt instead of Bonmin, which cannot be had), PSO, which "
-        "has no defaults, with 20 particles in 1,000 iterations and the coefficients of its "
-        "documentation. The paper's DIRECT is the package scipydirect, which no longer installs; "
-        "`DIRECT (treeopt)` is the algorithm of the original article, scipy's divides some "
-        "rectangles more.",
+        "The DIRECT family has 2,000 evaluations; the others use their own stopping rules. DE has "
+        f"scipy's default settings. RBFOpt has {' or '.join(map(str, rbfopt))} evaluations (its "
+        "default is 300), and its subproblems are solved by CasADi's Ipopt instead of Bonmin, "
+        "which is not available. PSO has no default settings: it has 20 particles, 1,000 "
+        "iterations and the coefficients of its documentation. The paper's DIRECT is the package "
+        "scipydirect, which can no longer be installed. `DIRECT (treeopt)` is the algorithm of the "
+        "original article; scipy's divides some more rectangles.",
         "",
-        "StepDIRECT is the paper's where that is unambiguous. Where not, lines `Choice:` in the "
-        "code say what was chosen; those that matter most: steps δ are in half sides of the "
-        "rectangle, a step that leaves it is drawn again inside; the directions are five signed "
-        "axes, drawn with the weights; a local search starts at the best known point of its "
-        "rectangle and moves to points that were evaluated; all ties are selected.",
+        "StepDIRECT follows the paper where it is unambiguous. Otherwise, comments `Choice:` in "
+        "the code document the decision. The most important ones: steps δ are in units of half "
+        "the sides of the rectangle; a step that leaves the rectangle is drawn again inside; the "
+        "directions are five signed axes, drawn with the weights; a local search starts at the "
+        "best known point of its rectangle and moves to evaluated points; all ties are selected.",
         "",
         *mean_table(compiled(block)),
         *evaluations_table(compiled(block)),
-        "Time with the forest's own `predict`, in seconds; every evaluation is a call, but for "
-        "pyswarms, which passes its 20 particles at once:",
+        "Time with the forest's own `predict`, in seconds. Every evaluation is one call, except "
+        "for pyswarms, which passes its 20 particles in one call:",
         "",
         *mean_table(block[block["oracle"] == "predict"], "seconds", "{:.3g}".format, bold=False),
         "The paper's means:",
@@ -457,48 +460,49 @@ def report(path: Path) -> str:
         *claims(data),
         *absolute_values(data),
         "",
-        "Means of 20 seeds on one forest: where they are close (StepDIRECT and RBFOpt on bodyfat), "
-        "the order is within the noise. RBFOpt has 300 evaluations; how the others do with as "
-        "few is in `forest_figures.md`.",
+        "These are means of 20 seeds on one forest. If they are close (StepDIRECT and RBFOpt on "
+        "bodyfat), the order is within noise. RBFOpt has 300 evaluations; `forest_figures.md` has "
+        "the other methods with so few evaluations.",
         "",
-        "## All with at most 2,000 evaluations",
+        "## All methods with at most 2,000 evaluations",
         "",
         *mean_table(capped(ours)),
-        "Distance of the mean to the proven optimum (an absolute one where the optimum is 0), with "
-        '`method="local"`, which looks inside the model:',
+        "Relative distance of the mean to the proven optimum (absolute if the optimum is 0), "
+        'including `method="local"`, which uses the trees:',
         "",
         *gap_table(data),
         f"![Distance to the optimum against time]({plot.name})",
         "",
-        "The same against time: hollow by the compiled forest, filled by its own `predict` (fewer "
-        "seeds); squares are methods with more than 2,000 evaluations.",
+        "The same against time. Hollow markers use the compiled forest, filled markers its own "
+        "`predict` (fewer seeds). Squares are methods with more than 2,000 evaluations.",
         "",
         "## The proven optimum",
         "",
-        "`treeopt.minimize(forest, box)`: the value, the bound that no point of the box can beat, "
-        "and the time, from the converted forest and from the model itself, beside the time that "
-        "the paper's search takes for its 2,000 evaluations: by `predict`, as in the paper, and by "
-        "the compiled forest, where it takes about as long as most of the proofs.",
+        "The table shows the value, the bound on all points of the box, and the time of "
+        "`treeopt.minimize(forest, box)`, for the converted forest and for the model itself. For "
+        "comparison, it shows the time of the paper's search with 2,000 evaluations: with "
+        "`predict`, as in the paper, and with the compiled forest, where it takes about as long as "
+        "most of the proofs.",
         "",
         *proof_table(data),
         "## Times",
         "",
-        "Means and standard deviations, by the clock. With the compiled forest, treeopt's searches "
-        "run without a call of Python per evaluation, the others have one. Those that look inside "
-        "do not evaluate the forest by `predict` but once, to confirm the answer; there the line "
-        "`predict` includes the conversion of the model."
+        "Means and standard deviations of wall-clock time. With the compiled forest, treeopt's "
+        "searches run without Python calls; the others have one call per evaluation. Methods that "
+        "use the trees call `predict` only once, to confirm the result; their line `predict` "
+        "includes the conversion of the model."
         + (
-            f" A call of `predict` took {1000 * call:.1f} ms; `evaluator.md` has what it takes "
-            "on a machine that does nothing else."
+            f" A call of `predict` took {1000 * call:.1f} ms; `evaluator.md` has its time on an "
+            "otherwise idle machine."
             if call == call
             else ""
         ),
         "",
         *time_table(data),
-        "## Aims",
+        "## Targets",
         "",
-        *table(["aim", "measured", "met"], list(aims(data))),
-        "## Where a peer beats the default search",
+        *table(["target", "measured", "reached"], list(targets(data))),
+        "## Peers that beat the default search",
         "",
         "Means below that of treeopt's default after 2,000 evaluations, in either block:",
         "",

@@ -1,20 +1,20 @@
-"""The paper's Tables 1 and 2, and what it could not have: ``python bench/forest_table.py``.
+"""The paper's Tables 1 and 2, extended by proven optima: ``python bench/forest_table.py``.
 
-Forests of 100 trees, minimised over the range of their data. First as the paper ran them: 2,000
-evaluations for the DIRECT family, the others to their own ends; then all of them with 2,000. Beside
-them treeopt's default search with as many evaluations, and what looks inside the model: the local
-search, and the proven optimum.
+Forests of 100 trees are minimized over the range of their data. First as in the paper: 2,000
+evaluations for the DIRECT family, and the others with their own stopping rules. Then all methods
+with 2,000 evaluations. In addition, treeopt's default search with the same number of evaluations,
+and two methods that use the trees: the local search and the proof of the optimum.
 
-Every method sees the same function and the same box. A run is made with the compiled forest and,
-for fewer seeds, with the forest's own ``predict``, one row per call as in the paper (pyswarms
-passes its whole swarm): both must find the same value after as many evaluations. Times are by the
-clock.
+Every method minimizes the same function on the same box. Each run uses the compiled forest and, for
+fewer seeds, the forest's own ``predict``, one row per call as in the paper (pyswarms passes its
+whole swarm). Both must find the same value after the same number of evaluations. Times are
+wall-clock times.
 
-Finished rows are appended to ``bench/results/forest_table.csv``, and a run that was interrupted
-goes on where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
-``forest_table.md`` is made; ``--report`` makes only that. It takes about 75 minutes, most of it
-waiting for ``predict``; with ``--quick``, which has two forests, few seeds and hardly any
-``predict``, one minute, and the names begin with ``forest_table_quick``.
+Finished rows are appended to ``bench/results/forest_table.csv``. An interrupted run continues where
+it stopped; ``--redo`` first discards the rows of the selected methods and problems. Then
+``forest_table.md`` is written; ``--report`` writes only that. The full form takes about 75 minutes,
+most of it in ``predict``. ``--quick`` takes one minute: it has two forests, few seeds and few calls
+of ``predict``, and file names begin with ``forest_table_quick``.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ BUDGETS: dict[str, tuple[int, ...]] = {
     LOCAL: (BUDGET,),
     AUTO: (OWN_END,),
 }
-"""The methods, and after how many evaluations each is looked at; the last ends the run."""
+"""The methods, and the numbers of evaluations after which values are recorded."""
 
 INSIDE = {LOCAL: "local", AUTO: "auto"}
-"""Those that look inside the model, and their ``method``."""
+"""The methods that use the trees, and their argument ``method``."""
 
 COMPILED, PREDICT = "compiled", "predict"
 PREDICT_SEEDS, SLOW_PREDICT_SEEDS = 3, 2  # slow: many evaluations, or many seconds between them
@@ -85,7 +85,7 @@ QUICK_BY_PREDICT = (STEP, *INSIDE)
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a method; ``oracle`` tells who evaluates."""
+    """One run of a method; ``oracle`` is the evaluator, compiled or ``predict``."""
 
     problem: str
     method: str
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def cost(self) -> float:
-        """About the seconds that it takes."""
+        """Approximate duration in seconds."""
         if self.method == "RBFOpt":
             return 40.0
         by_rows = self.oracle == PREDICT and self.method not in INSIDE
@@ -110,26 +110,26 @@ class Run:
 
     def run(self) -> list[Row]:
         warm(self.method)
-        found = [self.decide()] if self.method in INSIDE else self.minimise()
+        found = [self.decide()] if self.method in INSIDE else self.minimize()
         about = {"p": load(self.problem).p, "machine": machine()}
         about["date"] = datetime.date.today().isoformat()
         keys = (dict(zip(KEY, key, strict=True)) for key in self.expected())
         return [key | row | about for key, row in zip(keys, found, strict=True)]
 
-    def minimise(self) -> list[Row]:
+    def minimize(self) -> list[Row]:
         problem, optimizer = load(self.problem), OPTIMIZERS[self.method]
         if self.oracle == PREDICT:
             problem = problem.by_predict()
-        f = optimizer.minimise(problem, max(self.budgets), self.seed, time.perf_counter)
+        f = optimizer.minimize(problem, max(self.budgets), self.seed, time.perf_counter)
         if f.nfev == OWN_END:
-            raise AssertionError(f"{self}: it did not end by itself")
+            raise AssertionError(f"{self}: it did not stop by itself")
         about = {"settings": optimizer.settings}
         about["versions"] = versions((*PACKAGES, *optimizer.packages))
         ends = (f.after(budget) for budget in self.budgets)
         return [{"value": v, "nfev": n, "seconds": s} | about for v, n, s in ends]
 
     def decide(self) -> Row:
-        """Time a decision, from the model itself or from the converted one."""
+        """Time a decision on the model itself or on the converted model."""
         problem, method = load(self.problem), INSIDE[self.method]
         model = problem.ensemble if self.oracle == COMPILED else problem.model
         begin = time.perf_counter()
@@ -144,13 +144,13 @@ class Run:
 
 @cache
 def warm(method: str) -> None:
-    """Let a method import and compile what it needs before it is timed."""
+    """Run a method once before it is timed, so that imports and compilation do not count."""
     problem = load(next(iter(PAPER)))
     if method in INSIDE:
         treeopt.warmup(problem.ensemble)
         return
     for form in (problem, problem.by_predict()):
-        OPTIMIZERS[method].minimise(form, 30, 0)
+        OPTIMIZERS[method].minimize(form, 30, 0)
 
 
 def runs(options: argparse.Namespace) -> list[Run]:

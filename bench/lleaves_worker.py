@@ -1,4 +1,4 @@
-"""Times lleaves in an environment of its own: one JSON command per line in, one answer out.
+"""Time lleaves in a separate environment: read JSON commands, one per line, and write answers.
 
 The argument is a LightGBM model file. The first answer, without a command, is lleaves' version.
 """

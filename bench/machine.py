@@ -1,4 +1,4 @@
-"""On what a benchmark ran."""
+"""Describe the machine and the versions of packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def machine() -> str:
 
 
 def versions(packages: Iterable[str]) -> str:
-    """Return the version of every package that has a part in the numbers."""
+    """Return the versions of the packages that affect the results."""
     found = [f"treeopt {treeopt.__version__}"]
     for package in packages:
         try:

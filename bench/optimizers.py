@@ -1,10 +1,10 @@
 """The methods of the black-box benchmarks: one short function each, registered in `OPTIMIZERS`.
 
-Every method sees the same function through a `Counter`, which works in the unit cube, counts
-evaluations and ends the run after exactly the budget. Methods that stop before are started again
-with another seed; deterministic ones are left at that. A method that can evaluate many points at
-once may do so; every point counts. Settings are those of the libraries unless said otherwise.
-To add a method, write a function and register it.
+Every method evaluates the same function through a `Counter` on the unit cube. The counter counts
+evaluations and ends the run after exactly the budget. Methods that stop before are restarted with
+another seed, unless they are deterministic. A method may evaluate many points at once; every point
+counts. Methods have the default settings of their libraries unless stated otherwise. To add a
+method, write a function and register it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ GLOBAL, LOCAL = (f"locally_biased={x}, tolerances 0" for x in (False, True))
 
 
 class Spent(Exception):
-    """The budget is spent."""
+    """Raised when the budget is used up."""
 
 
 class Counter:
-    """The function of a problem on the unit cube, with a budget; remembers values and times."""
+    """The function of a problem on the unit cube, with a budget; it records values and times."""
 
     def __init__(
         self, problem: Problem, budget: int, clock: Callable[[], float] = time.process_time
@@ -70,7 +70,7 @@ class Counter:
         return values
 
     def record(self, values: Array) -> None:
-        """Remember evaluations, in order; their times are spread evenly since the last one."""
+        """Record evaluations, in order; their times are spread evenly since the last one."""
         n, size = self.nfev, len(values)
         if n + size > self.budget:
             raise ValueError(f"{n + size} evaluations of {self.budget}")
@@ -81,18 +81,19 @@ class Counter:
         self.nfev = n + size
 
     def after(self, budget: int) -> tuple[float, int, float]:
-        """Return the least of the first values, their number, and the seconds they took."""
+        """Return the minimum of the first values, their number, and their duration in seconds."""
         n = min(budget, self.nfev)
         return float(self.values[:n].min()), n, float(self.times[n - 1])
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A method: ``function(counter, seed)`` minimises until `Spent` is raised, or returns before.
+    """A method: ``function(counter, seed)`` minimizes until `Spent` is raised, or returns before.
 
-    Where the behaviour depends on the budget (``per_budget``), every budget is a run of its own;
-    else the longest run answers for all. A method with an ``own_end`` is not started again when it
-    stops; it is for ``forest_table.py`` alone. ``settings`` and ``packages`` say how it was run.
+    If the behavior depends on the budget (``per_budget``), every budget is a separate run;
+    otherwise the longest run gives the results for all budgets. A method with an ``own_end`` is not
+    restarted when it stops; only ``forest_table.py`` uses it. ``settings`` and ``packages``
+    document the run.
     """
 
     name: str
@@ -109,13 +110,13 @@ class Optimizer:
         return range(1 if self.deterministic else min(wanted, self.max_seeds))
 
     def runs(self, budgets: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the budgets that each run answers for."""
+        """Return the budgets of each run."""
         allowed = tuple(b for b in budgets if self.max_budget is None or b <= self.max_budget)
         if self.per_budget:
             return [(b,) for b in allowed]
         return [allowed] if allowed else []
 
-    def minimise(
+    def minimize(
         self,
         problem: Problem,
         budget: int,
@@ -150,7 +151,7 @@ def register(name: str, **options: Any) -> Callable[[Any], Any]:
 
 
 def stepdirect(f: Counter, seed: int, settings: Any, uniform: bool = False) -> None:
-    """On a compiled model without calls of Python; a model's importances are the weights."""
+    """Run treeopt's search; on a compiled model without Python calls, weighted by importances."""
     import treeopt
 
     problem = f.problem
@@ -216,7 +217,7 @@ def random_search(f: Counter, seed: int) -> None:
 
 
 def scipy_direct(f: Counter, locally_biased: bool) -> None:
-    """All tolerances off."""
+    """Run scipy's DIRECT with all tolerances turned off."""
     from scipy.optimize import direct
 
     limits = {"maxfun": 2 * f.budget, "maxiter": f.budget, "vol_tol": 0, "len_tol": 0}
@@ -234,7 +235,7 @@ def scipy_direct_local(f: Counter, seed: int) -> None:
 
 
 def run_nlopt(f: Counter, seed: int, algorithm: str) -> None:
-    """From the middle of the cube, where the algorithm wants a first point."""
+    """Run an algorithm of nlopt; if it needs a first point, from the middle of the cube."""
     import nlopt
 
     nlopt.srand(seed + 1)
@@ -257,7 +258,7 @@ def nlopt_direct_l(f: Counter, seed: int) -> None:
 
 @register("(1+1)")
 def one_plus_one(f: Counter, seed: int) -> None:
-    """Resample each coordinate with probability 1/p, but at least one; move unless it is worse."""
+    """Resample each coordinate with probability 1/p, at least one; move if it is not worse."""
     rng = np.random.default_rng(seed)
     x = rng.random(f.p)
     best = f.one(x)
@@ -273,7 +274,7 @@ def one_plus_one(f: Counter, seed: int) -> None:
 
 @register("differential evolution (scipy)", settings="polish=False, deferred", packages=SCIPY)
 def differential_evolution(f: Counter, seed: int) -> None:
-    """Without the final polish by gradients, which are zero here."""
+    """Run without the final polishing by gradients, which are zero here."""
     from scipy.optimize import differential_evolution
 
     options = {"polish": False, "vectorized": True, "updating": "deferred"}
@@ -282,7 +283,7 @@ def differential_evolution(f: Counter, seed: int) -> None:
 
 @register("DE (scipy)", packages=SCIPY, own_end=True)
 def differential_evolution_defaults(f: Counter, seed: int) -> None:
-    """As it comes, point by point, until it sees no progress."""
+    """Run with default settings, point by point, until it stops for lack of progress."""
     from scipy.optimize import differential_evolution
 
     differential_evolution(f.one, [(0, 1)] * f.p, rng=seed)
@@ -290,10 +291,12 @@ def differential_evolution_defaults(f: Counter, seed: int) -> None:
 
 @register("PSO (pyswarms)", settings="20 particles, c1=0.5, c2=0.3, w=0.9", packages=("pyswarms",))
 def pso(f: Counter, seed: int) -> None:
-    """With the coefficients of its documentation's first example; it has no defaults."""
+    """Run with the coefficients of the documentation's first example; there are no defaults."""
     np.random.seed(seed)  # noqa: NPY002 (its only source of randomness)
     options = {"c1": 0.5, "c2": 0.3, "w": 0.9}
-    with mock.patch("logging.config.dictConfig"):  # else a log file in the current directory
+    with mock.patch(
+        "logging.config.dictConfig"
+    ):  # otherwise it writes a log file to the current directory
         from pyswarms.single import GlobalBestPSO
 
         swarm = GlobalBestPSO(20, f.p, options, bounds=(np.zeros(f.p), np.ones(f.p)))
@@ -319,13 +322,13 @@ def dual_annealing(f: Counter, seed: int) -> None:
 
 @register("CMA-ES (cma)", settings="sigma 0.3, restarts with IPOP", packages=("cma",))
 def cma_es(f: Counter, seed: int) -> None:
-    """From the middle; restarts from random points, each with twice the population (IPOP)."""
+    """Start from the middle; restart from random points with twice the population (IPOP)."""
     import cma
 
     rng = np.random.default_rng(seed)
     start, options = np.full(f.p, 0.5), {"bounds": [0, 1], "verbose": -9}
     for restart in count():
-        options["seed"] = 1 + seed + 1000 * restart  # 0 would mean the clock
+        options["seed"] = 1 + seed + 1000 * restart  # 0 would seed from the clock
         strategy = cma.CMAEvolutionStrategy(start, 0.3, options)
         while not strategy.stop():
             points = strategy.ask()
@@ -337,7 +340,7 @@ def cma_es(f: Counter, seed: int) -> None:
 def run_nevergrad(f: Counter, seed: int, name: str) -> None:
     import nevergrad
 
-    # NumPy 2.4 refuses float(array of one value), on which nevergrad 1.0.12 relies.
+    # nevergrad 1.0.12 relies on float(array of one value), which is an error in NumPy 2.4.
     nevergrad.optimization.metamodel.float = lambda value: np.asarray(value).item()
     cube = nevergrad.p.Array(shape=(f.p,), lower=0.0, upper=1.0)
     cube.random_state.seed(seed)
@@ -350,7 +353,7 @@ def run_nevergrad(f: Counter, seed: int, name: str) -> None:
 
 @register("TwoPointsDE (nevergrad)", packages=("nevergrad",), max_seeds=SLOW_SEEDS)
 def two_points_de(f: Counter, seed: int) -> None:
-    """Its code does not look at the budget."""
+    """Run without dependence on the budget, which the code does not use."""
     run_nevergrad(f, seed, "TwoPointsDE")
 
 
@@ -373,11 +376,11 @@ def tpe(f: Counter, seed: int) -> None:
     max_budget=200,
 )
 def gaussian_process(f: Counter, seed: int) -> None:
-    """Bayesian optimization: the best expected improvement among random points and moves.
+    """Bayesian optimization: the maximum expected improvement among random points and moves.
 
-    The lengths of the kernel, one for each coordinate up to ten of them and one for all beyond, are
-    fitted again whenever there are a tenth more points. Where the problem has a grid, candidates
-    are points of the grid that were not tried before.
+    The kernel has one length scale per coordinate for up to ten coordinates, and a common one for
+    more. The length scales are fitted again whenever the number of points has grown by a tenth. If
+    the problem has a grid, candidates are points of the grid that were not tried before.
     """
     from scipy.stats import norm, qmc
     from sklearn.exceptions import ConvergenceWarning
@@ -396,7 +399,7 @@ def gaussian_process(f: Counter, seed: int) -> None:
             kernel, optimizer="fmin_l_bfgs_b" if again else None, normalize_y=True
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a length scale at its bound
             model.fit(points, values)
         if again:
             kernel, fitted = model.kernel_, len(values)
@@ -414,7 +417,7 @@ def gaussian_process(f: Counter, seed: int) -> None:
 
 
 def snapped(f: Counter, U: Array) -> Array:
-    """Return the middles of the cells of a grid, where the problem has one, that hold points."""
+    """Return the middles of the grid cells that contain points, if the problem has a grid."""
     shape = getattr(f.problem, "shape", None)
     if shape is None:
         return U
@@ -436,7 +439,7 @@ def ngopt(f: Counter, seed: int) -> None:
     max_seeds=5,
 )
 def rbfopt(f: Counter, seed: int) -> None:
-    """Ends by its evaluations alone: its limits of iterations and cycles are out of reach."""
+    """Run until the evaluations are used up: other limits are too large to be reached."""
     from rbfopt import RbfoptAlgorithm, RbfoptSettings, RbfoptUserBlackBox
     from rbfopt_ipopt import solvers
 

@@ -1,6 +1,6 @@
 """The problems of the black-box benchmarks: one line each in `PROBLEMS`, `PAPER` or `UNSEEN`.
 
-A problem is a function of a box, to be minimised. For a model, the box is the range of each feature
+A problem is a function on a box, to be minimized. For a model, the box is the range of each feature
 in its data. To add a problem, write a function that returns a `Problem` and register it.
 """
 
@@ -39,11 +39,11 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A function to be minimised over a box.
+    """A function to be minimized over a box.
 
-    ``fun`` takes a matrix of points and returns their values. Where it is the prediction of a
-    ``model``, ``ensemble`` is its compiled form. ``compiled`` tells which of the two ``fun`` asks,
-    and whether treeopt's own search may run without a call of ``fun`` per point.
+    ``fun`` takes a matrix of points and returns their values. If it is the prediction of a
+    ``model``, ``ensemble`` is its compiled form. If ``compiled`` is True, ``fun`` uses the compiled
+    form, and treeopt's own search may run without calling ``fun``.
     """
 
     name: str
@@ -60,15 +60,15 @@ class Problem:
 
     @property
     def weights(self) -> Array:
-        """Importances of the features, uniform where the function is no model."""
+        """Importances of the features; uniform if the function is not a model."""
         return np.full(self.p, 1 / self.p) if self.ensemble is None else self.ensemble.importances
 
     def by_predict(self) -> Problem:
-        """Return the same problem, evaluated by the model's own ``predict``."""
+        """Return the same problem, evaluated with the model's own ``predict``."""
         return replace(self, fun=self.model.predict, compiled=False)
 
     def average(self, rows: int = 10_000) -> float:
-        """Return the mean of the function over the box, by random points."""
+        """Return the mean of the function over the box, estimated from random points."""
         X = np.random.default_rng(0).uniform(*self.bounds.T, size=(rows, self.p))
         return float(self.fun(X).mean())
 
@@ -115,7 +115,7 @@ def _numbers(column: Any) -> Array:
 
 
 def glucose() -> tuple[Array, Array]:
-    """Glucose from the other columns of the Pima data, the diagnosis included."""
+    """Glucose from the other columns of the Pima data, including the diagnosis."""
     data = treeopt.datasets.load("pima_diabetes")
     j = data.feature_names.index("glucose")
     return np.column_stack([np.delete(data.X, j, axis=1), data.y]), data.X[:, j]
@@ -180,8 +180,8 @@ def quantised(
 ) -> Problem:
     """A function in 10 dimensions, each coordinate rounded to the middle of one of 50 levels.
 
-    Where the optimum would lie in the middle of the box, the first point of every DIRECT, it is
-    shifted to a random place.
+    If the optimum is in the middle of the box, the first point of every DIRECT, it is shifted to a
+    random place.
     """
     p = 10
     width = high - low
@@ -202,7 +202,7 @@ GRID = 61
 def svm_digits(name: str) -> Problem:
     """Validation error of an RBF-SVM on scikit-learn's digits over log10 of C and of γ.
 
-    Both are rounded to a grid of 61 values, whose errors are computed once and kept in
+    Both are rounded to a grid of 61 values. Their errors are computed once and cached in
     ``bench/cache``.
     """
     bounds = np.array([[-3.0, 3.0], [-6.0, 0.0]])
@@ -270,7 +270,7 @@ PAPER: dict[str, Callable[[str], Problem]] = {
 
 
 def sampled(load: Callable[..., Any], seed: int) -> tuple[Array, Array]:
-    """Four fifths of the rows, at most 2,000, drawn by the seed; a class is taken as a number."""
+    """Four fifths of the rows, at most 2,000, drawn with the seed; classes are used as numbers."""
     X, y = load(return_X_y=True)
     chosen = np.random.default_rng(seed).permutation(len(y))[: min(len(y) * 4 // 5, 2_000)]
     return X[chosen], y[chosen].astype(np.float64)
@@ -290,10 +290,10 @@ UNSEEN_DATA: dict[str, Callable[[int], tuple[Array, Array]]] = {
     "digits": partial(sampled, load_digits),
     "california": partial(sampled, fetch_california_housing),
 }
-"""Data on which no choice was made, by name; the number is the seed of the rows."""
+"""Data that were not used for design choices, by name; the argument is the seed of the rows."""
 
 UNSEEN_MODELS = {"forest": forest, "XGBoost": xgboost, "LightGBM": lightgbm}
-"""Models with the defaults of their libraries."""
+"""Models with the default settings of their libraries."""
 
 UNSEEN_SEEDS = 3
 
@@ -322,12 +322,12 @@ ABLATION: dict[str, Callable[[str], Problem]] = {
     }.items()
     for seed in range(1, 6)
 }
-"""The forests of ``ablation.py``; none of them is one on which choices were made (seed 0)."""
+"""The forests of ``ablation.py``; choices were made on other forests (seed 0)."""
 
 
 @cache
 def load(name: str) -> Problem:
-    """Return a problem by its name; a model is checked against its compiled form."""
+    """Return a problem by its name; a model is compared with its compiled form."""
     problem = (PROBLEMS | PAPER | UNSEEN | ABLATION)[name](name)
     if problem.model is not None:
         problem.check()

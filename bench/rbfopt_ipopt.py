@@ -1,9 +1,9 @@
 """RBFOpt with the Ipopt of PyPI's CasADi in place of the executables ``bonmin`` and ``ipopt``.
 
-RBFOpt asks Pyomo for one of these executables by name. `solvers` answers with `Ipopt`, which works
-in process: Pyomo writes the model as ``.nl``, CasADi reads it and calls Ipopt. Problems with
-integers are refused. On the others Bonmin is Ipopt from several random starting points, and so is
-this, from as many; the points are others.
+RBFOpt asks Pyomo for one of these executables by name. `solvers` returns `Ipopt` instead, which
+runs in the same process: Pyomo writes the model as ``.nl``, CasADi reads it and calls Ipopt.
+Problems with integers raise an error. On other problems, Bonmin runs Ipopt from several random
+starting points. This module uses the same number of points, but different ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUIET = {"print_time": False, "show_eval_warnings": False}
 
 
 class Ipopt:
-    """What RBFOpt uses of Pyomo's solvers; counts the problems, the runs of Ipopt and successes."""
+    """A solver of Pyomo as RBFOpt uses it; it counts problems, runs of Ipopt and successes."""
 
     def __init__(self) -> None:
         self.options: dict[str, Any] = {}
@@ -34,7 +34,7 @@ class Ipopt:
         self.error: Exception | None = None
 
     def __call__(self, *_: Any, **__: Any) -> Ipopt:
-        """Stand for Pyomo's SolverFactory."""
+        """Replace Pyomo's SolverFactory."""
         self.options = {}
         return self
 
@@ -42,12 +42,12 @@ class Ipopt:
         return True
 
     def solve(self, model: Any, **_: Any) -> SolverResults:
-        """Put the solution, if there is one, into the variables, and return the status."""
+        """Store the solution, if there is one, in the variables, and return the status."""
         variables, nlp = read(model)
         if any(nlp.discrete):
             self.error = NotImplementedError("Ipopt cannot solve problems with integers")
             raise self.error
-        # The limit of time is left out, for the same answer on every machine; max_iter remains.
+        # The time limit is ignored, so that results do not depend on the machine; max_iter is used.
         own = {k: v for k, v in self.options.items() if "." not in k and k != "max_cpu_time"}
         options = {"ipopt": {**own, "print_level": 0, "sb": "yes"}, "expand": True, **QUIET}
         function = {"x": casadi.vertcat(*nlp.x), "f": nlp.f, "g": casadi.vertcat(*nlp.g)}
@@ -55,7 +55,7 @@ class Ipopt:
         limits = {"lbx": nlp.x_lb, "ubx": nlp.x_ub, "lbg": nlp.g_lb, "ubg": nlp.g_ub}
 
         def run(x0: Array) -> tuple[str, float, Array]:
-            """Return Ipopt's status, the value, infinite without success, and the point."""
+            """Return Ipopt's status, the value (infinity without success), and the point."""
             found = solver(x0=x0, **limits)
             stats = solver.stats()
             self.runs += 1
@@ -96,7 +96,7 @@ def read(model: Any) -> tuple[list[Any], Any]:
 
 
 def results(solved: bool, status: str) -> SolverResults:
-    """Return what Pyomo's solvers return; the variables hold the solution already."""
+    """Return the result of a Pyomo solver; the variables already have the solution."""
     condition = TerminationCondition.optimal if solved else TerminationCondition.error
     if not solved and status == "Infeasible_Problem_Detected":
         condition = TerminationCondition.infeasible
@@ -109,10 +109,10 @@ def results(solved: bool, status: str) -> SolverResults:
 
 @contextmanager
 def solvers() -> Iterator[Ipopt]:
-    """Let RBFOpt find Ipopt under the name of any solver.
+    """Make RBFOpt use Ipopt for every solver name.
 
-    RBFOpt takes an exception in a solver for a failure and goes on, so that a problem with
-    integers is reported at the end.
+    RBFOpt treats an exception in a solver as a failure and continues. A problem with integers is
+    therefore reported at the end.
     """
     ipopt = Ipopt()
     with mock.patch("pyomo.opt.SolverFactory", ipopt):

@@ -1,4 +1,4 @@
-"""Rows of results in a CSV file: written as they come, read again by a run that goes on."""
+"""Rows of results in a CSV file, written as soon as available and reused by later runs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ PACE = 1.0
 """Seconds between two lines of progress."""
 
 EARLY = 0.1
-"""Share of the work before which nothing is said of the time to come: kernels are compiled."""
+"""Share of the work before the remaining time is shown, because kernels are compiled first."""
 
 
 class Task(Protocol):
-    """A piece of work that makes rows; ``str`` names it."""
+    """A task that produces rows; ``str`` returns its name."""
 
     @property
     def cost(self) -> float:
-        """How long it takes beside other tasks, roughly."""
+        """Approximate duration, relative to other tasks."""
 
     def expected(self) -> list[tuple[Any, ...]]:
         """Return the keys of the rows that `run` returns."""
 
     def run(self) -> list[Row]:
-        """Return the rows; an ImportError says that something is not installed."""
+        """Return the rows; raise ImportError if a package is not installed."""
 
 
 class Rows:
-    """The rows of a file, each found by the columns of its key.
+    """The rows of a file, identified by the columns of their key.
 
-    Rows that belong together are written at once, and a last line that was cut off is none.
+    Rows of one task are written at once. An incomplete last line is ignored.
     """
 
     def __init__(self, path: Path, key: Sequence[str], columns: Sequence[str]) -> None:
@@ -57,18 +57,18 @@ class Rows:
 
     def append(self, rows: Sequence[Row]) -> None:
         if self.path.exists() and not self.path.read_bytes().endswith(b"\n"):
-            self.forget(lambda row: False)  # takes away the line that was cut off
+            self.forget(lambda row: False)  # removes the incomplete line
         self._write(self.path, rows, "ab")
 
     def forget(self, drop: Callable[[Row], bool]) -> None:
-        """Take away some rows; the file changes at once or not at all."""
+        """Remove some rows; the file is replaced atomically."""
         if self.path.exists():
             unfinished = self.path.with_suffix(".tmp")
             self._write(unfinished, [row for row in self if not drop(row)], "wb")
             unfinished.replace(self.path)
 
     def forget_all(self, tasks: Sequence[Task]) -> None:
-        """Take away the rows of some tasks."""
+        """Remove the rows of some tasks."""
         keys = {_text(key) for task in tasks for key in task.expected()}
         self.forget(lambda row: self.key_of(row) in keys)
 
@@ -83,10 +83,10 @@ class Rows:
 
 
 def complete(todo: Sequence[Task], rows: Rows, jobs: int = 1) -> None:
-    """Run the tasks whose rows are not there yet; say how far it is and how long it will take.
+    """Run the tasks whose rows are missing; show the progress and the remaining time.
 
-    What is not installed is named in the end, and left out. With several ``jobs``, as many tasks
-    run side by side, in processes: not for what is timed.
+    Tasks whose packages are not installed are skipped and named at the end. With several ``jobs``,
+    tasks run in parallel processes; do not use this for timed tasks.
     """
     done = rows.keys()
     missing = [t for t in todo if not done.issuperset(_text(key) for key in t.expected())]
@@ -104,14 +104,14 @@ def complete(todo: Sequence[Task], rows: Rows, jobs: int = 1) -> None:
         spent_cost += task.cost
         if spent >= said + PACE or k == len(missing):
             said, left = spent, spent * (cost / spent_cost - 1)
-            ahead = f", about {left:.0f} s to go" if spent_cost > EARLY * cost else ""
+            ahead = f", about {left:.0f} s left" if spent_cost > EARLY * cost else ""
             tell(f"{k}/{len(missing)}, {spent:.0f} s{ahead}: {task}")
     for error, n in absent.items():
-        tell(f"{n} tasks did not run: {error}. Install it, and start again.")
+        tell(f"{n} tasks did not run: {error}. Install the package, and run the command again.")
 
 
 def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Row] | ImportError]]:
-    """Run tasks, and give their rows as they come."""
+    """Run tasks, and yield their rows as soon as available."""
     if jobs == 1:
         yield from map(_result, tasks)
         return
@@ -131,7 +131,7 @@ def _result(task: Task) -> tuple[Task, list[Row] | ImportError]:
 
 
 def uninterrupted(result: Any) -> Any:
-    """Return what a search of treeopt has found; one that Ctrl-C has ended is no result."""
+    """Return the result of a search of treeopt; raise an exception if Ctrl-C ended it."""
     if result.status is Status.STOPPED:
         raise KeyboardInterrupt
     return result

@@ -1,13 +1,12 @@
-"""Tell whether treeopt still gives the same answers, to the last bit, as when they were recorded.
+"""Check that treeopt gives the same results as recorded before, to the last bit.
 
 Fixed decisions and searches are solved and compared with the rows of `results/same_answers.csv`:
-value, bound, number of nodes and evaluations, the inputs, and every point that was evaluated. What
-is rewritten without a change of what is computed leaves them all as they are. With ``--record`` the
-rows are written instead.
+value, bound, number of nodes and evaluations, the inputs, and every evaluated point. A refactoring
+must not change any of them. With ``--record``, the rows are written instead.
 
-Only what users of treeopt may call is called, so that versions whose insides differ can be
-compared. Models are fitted here, with fixed seeds and one thread. No run has a time limit, and work
-is counted in place of time, so that the numbers of nodes are the same on a slow machine.
+Only the public interface is used, so that versions with different internals can be compared. Models
+are fitted here, with fixed seeds and one thread. No run has a time limit, and work is counted
+instead of time, so the numbers of nodes are the same on a slow machine.
 """
 
 from __future__ import annotations
@@ -61,26 +60,26 @@ PATH = Path(__file__).resolve().parent / "results" / "same_answers.csv"
 
 COLUMNS = ("name", "kind", "model", "status", "fun", "bound", "nodes", "nfev", "x", "region")
 COLUMNS += ("points",)
-"""What is compared. Of the model's predictions for its data, of the inputs, of the region with its
-rounding, and of all points with their values there is a hash. Numbers are exact: ``repr`` of a
-float is read as the same float."""
+"""The compared columns. The model's predictions for its data, the inputs, the region with its
+rounding, and all points with their values are stored as hashes. Numbers are exact: reading the
+``repr`` of a float gives the same float."""
 
 WORDS = {"status": "the status", "fun": "the value", "bound": "the bound", "x": "the inputs"}
 WORDS |= {"nodes": "the number of nodes", "nfev": "the number of evaluations"}
 WORDS |= {"region": "the region", "points": "the points evaluated"}
 
 PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "xgboost", "lightgbm", "optuna")
-"""What has a part in the bits of the models, and of the answers."""
+"""The packages that affect the last bits of the models and the results."""
 
 QUICK = 3
-"""With ``--quick``, one case of so many is solved."""
+"""With ``--quick``, one of this many cases is solved."""
 
 Row = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to solve; what it returns is a row but for name and kind."""
+    """A case to solve; it returns a row without name and kind."""
 
     name: str
     kind: str
@@ -95,12 +94,12 @@ BLACK_BOX = {"method": "stepdirect", "max_evals": 500}
 
 
 def decisions() -> list[Case]:
-    """Return the decisions: a model, what is special about the case, and what is asked.
+    """Return the decisions: a model, a note on the case, and the arguments.
 
-    Limits and callbacks also get a look in the midst of the dual search's steps, whenever a moment
-    has passed. A gap, a number of evaluations or a callback is fit for this table only if nothing
-    but the end of a step can reach it: here the best point is found long before the gap is closed,
-    and the last evaluations are those of the local search, which comes last in a step.
+    Limits and callbacks are also checked during the steps of the dual search, at intervals of time.
+    A gap, a number of evaluations or a callback is therefore suitable for this table only if it is
+    reached at the end of a step. Here, the best point is found long before the gap is closed, and
+    the last evaluations are those of the local search, which comes last in a step.
     """
     return [
         # Forests and trees of scikit-learn.
@@ -229,7 +228,7 @@ TWO_SCORES = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}
 
 
 def searches() -> list[Case]:
-    """Return the searches: of a function or a model, by asking and telling, and for tuning."""
+    """Return the searches: of a function or a model, with ask and tell, and for tuning."""
     return [
         # Functions in Python.
         *(search(f"steps, {name}", steps, settings=how) for name, how in PRESETS.items()),
@@ -281,7 +280,7 @@ def searches() -> list[Case]:
 
 
 def models() -> dict[str, tuple[Any, ...]]:
-    """Return the data and the makers of all models, and how treeopt gets them if not as made."""
+    """Return the data and factories of all models, and their conversion for treeopt, if any."""
     return {
         "boston RF 100": (boston, forest(100)),
         "boston RF 100, converted": (boston, forest(100), treeopt.from_model),
@@ -384,7 +383,7 @@ def counts() -> tuple[Any, Any]:
 
 
 def zeros() -> tuple[Any, Any]:
-    """Five numbers, of which every third is 0; the target is larger there."""
+    """Five numbers, every third of which is 0; the target is larger there."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(800, 5))
     X[rng.random(X.shape) < 1 / 3] = 0.0
@@ -397,7 +396,7 @@ def gaps() -> tuple[Any, Any]:
 
 
 def machines() -> tuple[Any, Any]:
-    """Numbers, whole numbers, a flag and two columns of categories; some values are missing."""
+    """Numbers, integers, a flag and two columns of categories; some values are missing."""
     rng = np.random.default_rng(3)
     n = 1_500
     kind, site = rng.integers(0, 5, n), rng.integers(0, 12, n)
@@ -419,7 +418,7 @@ def machines() -> tuple[Any, Any]:
 
 
 def orders(n: int, labels: int) -> Data:
-    """Return a maker of eight numbers and two columns of so many categories."""
+    """Return a factory of eight numbers and two columns with this many categories."""
 
     def make() -> tuple[Any, Any]:
         rng = np.random.default_rng(5)
@@ -453,7 +452,7 @@ def targets() -> tuple[Any, Any]:
 
 
 def grades(data: Data) -> Data:
-    """Return a maker of the same data whose target has three classes."""
+    """Return a factory of the same data with three classes as target."""
 
     def make() -> tuple[Any, Any]:
         X, y = data()
@@ -466,7 +465,7 @@ def grades(data: Data) -> Data:
 
 
 def fit(estimator: Any) -> Make:
-    """Return a maker of a fitted estimator, with its seed and one thread."""
+    """Return a factory of a fitted estimator, with its seed and one thread."""
     known = estimator.get_params()
     fixed = {"random_state": 0, "n_jobs": 1}
     return estimator.set_params(**{k: v for k, v in fixed.items() if k in known}).fit
@@ -490,13 +489,13 @@ def xgboost_booster(trees: int, depth: int) -> Make:
 
 
 def lightgbm(trees: int, kind: Any = lgb.LGBMRegressor, **more: Any) -> Make:
-    # Left alone, it times two ways to build trees and takes the faster one.
+    # By default, LightGBM times two ways to build trees and uses the faster one.
     always = {"deterministic": True, "force_col_wise": True, "verbose": -1}
     return fit(kind(n_estimators=trees, **always, **more))
 
 
 def read_from(name: str) -> Callable[[Any], treeopt.Ensemble]:
-    """Return a function that writes a model to a file and lets treeopt read it."""
+    """Return a function that writes a model to a file and reads it with treeopt."""
 
     def read(model: Any) -> treeopt.Ensemble:
         with tempfile.TemporaryDirectory() as folder:
@@ -512,7 +511,7 @@ def read_from(name: str) -> Callable[[Any], treeopt.Ensemble]:
 
 @cache
 def fitted(name: str) -> tuple[Any, Any, str]:
-    """Return a model, its data, and a hash of what it predicts for them by itself."""
+    """Return a model, its data, and a hash of its own predictions for them."""
     data, make, *changes = models()[name]
     X, y = data()
     model = make(X, y)
@@ -539,7 +538,7 @@ def inner_half(X: Any) -> Any:
 
 
 def without_ends(X: Any) -> Any:
-    """Return pairs of which every other one has no lower end, and the next no upper one."""
+    """Return pairs that have no lower bound and no upper bound alternately."""
     pairs = ranges(X)
     pairs[::2] = [(-math.inf, high) for _, high in pairs[::2]]
     pairs[1::2] = [(low, math.inf) for low, _ in pairs[1::2]]
@@ -547,7 +546,7 @@ def without_ends(X: Any) -> Any:
 
 
 def no_whole_number(X: Any) -> Any:
-    """Return bounds between which a column that must be whole has no number."""
+    """Return bounds without an admissible value of an integer column."""
     return X.assign(load=4.5)
 
 
@@ -567,12 +566,12 @@ def first_matters(X: Any) -> Any:
 
 
 def steps(x: Any) -> float:
-    """Return a function with steps; its least value is 0."""
+    """Return a step function; its minimum is 0."""
     return float(np.floor(7 * np.abs(np.asarray(x) - 0.3)).sum())
 
 
 def failing_steps(x: Any) -> float:
-    """Return the same, but for a part of the box that has no value and one that raises."""
+    """Return the same, except for a part of the box without a value and a part that raises."""
     if x[1] > 2:
         raise ZeroDivisionError
     return math.nan if x[0] > 0.5 else steps(x)
@@ -634,7 +633,7 @@ def suggested_faults(trial: Any) -> float:
 
 
 def one_by_one(opt: StepDirect, n: int = 120, size: int | None = 1) -> StepDirect:
-    """Ask for points and tell their values until so many are known, or there are no more."""
+    """Ask for points and tell their values until enough are known, or there are no more."""
     while opt.nfev < n and len(points := opt.ask(size)):
         opt.tell(points, [cost(x) for x in points])
     return opt
@@ -644,7 +643,7 @@ in_batches, as_asked = partial(one_by_one, size=5), partial(one_by_one, size=Non
 
 
 def out_of_order(opt: StepDirect) -> StepDirect:
-    """Tell points backwards: some as failed, some late, some never, some that nobody asked for."""
+    """Tell points in reverse: some as failed, some late, some never, and some not asked for."""
     own = {"rate": 0.5, "depth": 2, "leaves": 900, "share": 0.3, "kind": "a", "shrink": True}
     opt.tell([own | {"seed": 3}], [40.0])
     opt.reserve([own | {"seed": 3, "depth": 4}])
@@ -663,7 +662,7 @@ def out_of_order(opt: StepDirect) -> StepDirect:
 
 
 def with_a_break(opt: StepDirect) -> StepDirect:
-    """Save the search while points are pending, and go on with what is loaded."""
+    """Save the search while points are pending, and continue with the loaded search."""
     one_by_one(opt, 50)
     opt.ask(3)
     with tempfile.TemporaryDirectory() as folder:
@@ -730,7 +729,7 @@ def search_row(found: treeopt.SearchResult) -> Row:
 
 
 def ask(name: str, space: Any, play: Callable[[StepDirect], StepDirect], **options: Any) -> Case:
-    """Return a search that is asked for points and told their values in some way."""
+    """Return a search with ask and tell."""
 
     def solve() -> Row:
         opt = play(StepDirect(space, rng=0, **options))
@@ -749,7 +748,7 @@ def tune(
     options: Mapping[str, Any] | None = None,
     breaks: bool = False,
 ) -> Case:
-    """Return a search of hyper-parameters by cross-validation, perhaps with a break."""
+    """Return a search of hyperparameters by cross-validation, optionally interrupted."""
 
     def solve() -> Row:
         how = {"cv": KFold(3, shuffle=True, random_state=0), "random_state": 0, "n_jobs": 1}
@@ -793,7 +792,7 @@ def short_hash(thing: Any) -> str:
 
 
 def exact_text(thing: Any) -> str:
-    """Return a text that only equal things have; types of arrays and numbers do not count."""
+    """Return a text that is unique for equal values, regardless of array and number types."""
     if isinstance(thing, pd.DataFrame):
         thing = [thing.to_dict("list"), list(map(str, thing.dtypes))]
     if isinstance(thing, pd.Series):
@@ -815,7 +814,7 @@ def row_of(case: Case) -> Row:
 
 
 def one_after_the_other(cases: Sequence[Case]) -> Iterator[Case]:
-    """Give the cases, and say how far it is."""
+    """Yield the cases, and show the progress."""
     begin, said = time.perf_counter(), 0.0
     for k, case in enumerate(cases, 1):
         yield case
@@ -826,7 +825,7 @@ def one_after_the_other(cases: Sequence[Case]) -> Iterator[Case]:
 
 
 def record(path: Path, cases: Sequence[Case]) -> None:
-    """Write the rows of all cases; the file changes at once or not at all."""
+    """Write the rows of all cases; the file is replaced atomically."""
     text = io.StringIO(newline="")
     text.write(f"# {made_with()}\n# {machine()}\n")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -838,12 +837,12 @@ def record(path: Path, cases: Sequence[Case]) -> None:
 
 
 def made_with() -> str:
-    """Return the versions of all packages but treeopt's."""
+    """Return the versions of all packages except treeopt."""
     return versions(PACKAGES).partition(", ")[2]
 
 
 def recorded(path: Path) -> tuple[list[str], dict[str, Row]]:
-    """Return on what the rows were recorded, and the rows by name."""
+    """Return packages and machine of the recorded rows, and the rows by name."""
     if not path.exists():
         raise SystemExit(f"there are no rows in {path} yet. Run with --record first.")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -853,28 +852,28 @@ def recorded(path: Path) -> tuple[list[str], dict[str, Row]]:
 
 
 def warn_of_others(about: Sequence[str]) -> None:
-    """Say it if the rows were recorded with other packages, or on another machine."""
+    """Warn if the rows were recorded with other packages, or on another machine."""
     for before, now in zip(about, (made_with(), machine()), strict=True):
         if before != now:
-            tell(f"warning: recorded with {before}; here is {now}. The bits of models may differ.")
+            tell(f"warning: recorded with {before}; now {now}. The last bits of models may differ.")
 
 
 def differences(case: Case, before: Row | None) -> list[str]:
-    """Solve a case, and return what is another than it was, in words."""
+    """Solve a case, and return the differences as text."""
     if before is None:
         return ["it is not recorded"]
     try:
         now = row_of(case)
-    except Exception as error:  # whatever has become of it
+    except Exception as error:  # any exception is a difference
         return [f"it ended with {type(error).__name__}: {error}"]
     if before["model"] != now["model"]:
-        return ["the model itself predicts something else, so the answers cannot be compared"]
+        return ["the model itself has other predictions, so the results cannot be compared"]
     changed = [column for column in COLUMNS if before[column] != now[column]]
     return [f"{WORDS.get(c, c)} was {before[c] or 'none'}, is {now[c] or 'none'}" for c in changed]
 
 
 def compare(path: Path, cases: Sequence[Case]) -> int:
-    """Solve cases, print what differs from the rows, and return how many cases do."""
+    """Solve cases, print the differences to the rows, and return the number of such cases."""
     about, rows = recorded(path)
     warn_of_others(about)
     n = 0
@@ -891,12 +890,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--record", action="store_true", help="write the rows of all cases")
     options.add_argument("--quick", action="store_true", help="compare about a third of the cases")
     options.add_argument(
-        "--only", default="", metavar="TEXT", help="cases with this in their names"
+        "--only", default="", metavar="TEXT", help="only cases with this text in their names"
     )
     options.add_argument("--path", type=Path, default=PATH, help="the file, by default in results/")
     given = options.parse_args(arguments)
     if given.record and (given.quick or given.only):
-        options.error("--record writes all cases: leave out --quick and --only")
+        options.error("--record writes all cases. Remove --quick and --only.")
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     cases = [*decisions(), *searches()]

@@ -1,9 +1,9 @@
-"""What the search itself costs: ``python bench/search_cost.py``.
+"""Overhead of the search: ``python bench/search_cost.py``.
 
-Seconds beyond the function, and memory, by the number of evaluations, for every preset of
-`stepdirect` in 10 dimensions on a function with steps and on a smooth one; and the whole time of
-2,000 evaluations of a compiled forest beside nlopt's DIRECT on the same forest. Writes
-``bench/results/search_cost.md``. Takes about three minutes.
+The script measures seconds in addition to the function, and memory, by the number of evaluations,
+for every preset of `stepdirect` in 10 dimensions, on a step function and on a smooth one. It also
+measures the total time of 2,000 evaluations of a compiled forest, compared with nlopt's DIRECT on
+the same forest. It writes ``bench/results/search_cost.md`` and takes about three minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import treeopt
 PATH = Path(__file__).resolve().parent / "results" / "search_cost.md"
 P = 10
 SIZES = (2_000, 10_000, 20_000, 50_000, 100_000)
-SLOWEST = 60.0  # a preset is not run on if the next size may take longer
+SLOWEST = 60.0  # a preset stops if the next size may take longer, in seconds
 REPETITIONS = 15
 
 S = treeopt.StepDirectSettings
@@ -44,7 +44,7 @@ def smooth(X: Array) -> Array:
 
 
 def cost(fun: object, settings: treeopt.StepDirectSettings, n: int) -> tuple[float, float]:
-    """Return the seconds beyond the function, and the megabytes, of one search."""
+    """Return the seconds in addition to the function, and the megabytes, of one search."""
     inside = 0.0
 
     def timed(X: Array) -> Array:
@@ -91,7 +91,7 @@ def costs() -> list[str]:
 
 
 def beside_nlopt() -> str:
-    """Compare whole runs, in turn."""
+    """Compare complete runs, alternately."""
     import nlopt
 
     problem = load("boston")
@@ -118,25 +118,25 @@ def beside_nlopt() -> str:
         times.append((middle - begin, time.perf_counter() - middle))
     a, b = np.median(times[1:], axis=0) * 1000
     return (
-        f"2,000 evaluations of the boston forest (100 trees), compiled: the default takes {a:.1f} "
-        f"ms, nlopt's GN_DIRECT on the same compiled forest {b:.1f} ms, {b / a:.1f} times as long "
-        f"(medians of {REPETITIONS} runs in turn)."
+        f"2,000 evaluations of the compiled boston forest (100 trees): the default takes {a:.1f} "
+        f"ms, and nlopt's GN_DIRECT on the same compiled forest takes {b:.1f} ms, {b / a:.1f} "
+        f"times as long (medians of {REPETITIONS} alternating runs)."
     )
 
 
 def main() -> None:
     lines = [
-        "# What the search costs",
+        "# Overhead of the search",
         "",
         f"{machine()}. {versions(('numpy', 'numba', 'nlopt'))}.",
         "",
-        f"Seconds beyond the function in {P} dimensions, by the number of evaluations of a Python "
-        "function; the last column is the most memory that any of them took.",
+        f"Seconds in addition to the function in {P} dimensions, by the number of evaluations of a "
+        "Python function. The last column is the maximum memory of these runs.",
         "",
         *costs(),
         "",
-        "σ of the paper is exact: each division looks at every rectangle, so that its cost grows "
-        "with the square of their number. The default and DIRECT do without σ.",
+        "The σ of the paper is exact: each division visits every rectangle, so the cost grows "
+        "with the square of their number. The default and DIRECT do not use σ.",
         "",
         beside_nlopt(),
         "",

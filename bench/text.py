@@ -39,7 +39,7 @@ def mean_table(
 ) -> list[str]:
     """Mean ± standard deviation over the seeds: methods down, problems across.
 
-    The least mean of a problem, and what equals it to nine digits, is bold.
+    The minimum mean of a problem, and means equal to nine digits, are bold.
     """
     cells = data.groupby(["method", "problem"], observed=True)[value]
     mean, std, count = (cells.agg(what).unstack() for what in ("mean", "std", "count"))
@@ -61,6 +61,6 @@ def mean_table(
 
 
 def provenance(data: pd.DataFrame) -> str:
-    """Return on what the rows were measured, with what and when."""
+    """Return the machine, the versions and the date of the rows."""
     versions = dict.fromkeys(part for row in data["versions"].unique() for part in row.split(", "))
     return f"{data['machine'].iloc[-1]}. {', '.join(versions)}. {data['date'].max()}."

@@ -1,7 +1,7 @@
-"""How punctual time limits are: seconds that `minimize` takes beyond its limit, on large models.
+"""Delay after a time limit: seconds that `minimize` takes beyond its limit, on large models.
 
-Each model is converted, and its kernels compiled, before anything is timed. The limits are short of
-what reading the model takes, of the first steps of the search, and of the proof.
+Each model is converted, and its kernels are compiled, before the timing. Some limits are shorter
+than the preparation of the model, some than the first steps of the search, and some than the proof.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PROBLEMS: dict[str, Callable[[np.random.Generator, bool], tuple[Any, Data]]] = {
 
 @lru_cache(maxsize=1)
 def load(problem: str, quick: bool) -> tuple[treeopt.Ensemble, Any]:
-    """Return a converted model, all that it is compiled to, and its data."""
+    """Return a converted model with its compiled arrays, and its data."""
     model, (X, y) = PROBLEMS[problem](np.random.default_rng(0), quick)
     ensemble = treeopt.from_model(model.fit(X, y))
     treeopt.warmup(ensemble)
@@ -127,7 +127,7 @@ class Run:
 
 
 def report(path: Path) -> str:
-    """Write a page beside the rows, and return it."""
+    """Write the page next to the rows, and return it."""
     data = pd.read_csv(path)
     struck = data[data["status"] == "TIME_LIMIT"]
     beyond = struck["seconds"] - struck["limit"]
@@ -139,13 +139,13 @@ def report(path: Path) -> str:
         cells = ("–" if s != s else f"{s:.2f}" for s in seconds)
         rows.append([name, f"{part['leaves'].max():,}", *cells])
     lines = [
-        "# How punctual time limits are",
+        "# Delay after a time limit",
         "",
         provenance(data),
         "",
-        "Seconds that `minimize` takes on a model that is converted already, all in all, by its "
-        f"limit. Beyond the limit, where it struck ({len(struck)} runs): median "
-        f"{beyond.median():.3f} s, at most {beyond.max():.3f} s.",
+        "Total seconds of `minimize` on a converted model, by its time limit. In the "
+        f"{len(struck)} runs that the limit ended, the delay has a median of "
+        f"{beyond.median():.3f} s and a maximum of {beyond.max():.3f} s.",
         "",
         *table(["model, method", "leaves", *(f"{limit:g} s" for limit in limits)], rows),
     ]

@@ -1,6 +1,6 @@
-"""What a proposal costs: `StepDirect` and `StepDirectSampler` beside Optuna's own samplers.
+"""Time per proposal of `StepDirect` and `StepDirectSampler`, and of Optuna's own samplers.
 
-Milliseconds to propose a point in 10 dimensions and to take its value, after 1,000 evaluations.
+It is the time to propose a point in 10 dimensions and to store its value, after 1,000 evaluations.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SPACES = {"real": REAL, "mixed": MIXED}
 
 
 def steps(point: dict[str, Any]) -> float:
-    """Return some function with steps, of numbers and of letters."""
+    """Return the value of a step function of numbers and letters."""
     codes = (ord(v) - 97.0 if isinstance(v, str) else float(v) for v in point.values())
     return float(sum(np.floor(9 * abs(code - 0.3)) for code in codes))
 
 
 def ask_and_tell(space: dict[str, Any], settings: Any) -> Iterator[None]:
-    """Search; between two results lies one proposal and its value."""
+    """Run a search; between two yields there is one proposal and its value."""
     search = treeopt.StepDirect(space, settings=settings, rng=0)
     while True:
         (point,) = search.ask(1)
@@ -50,7 +50,7 @@ def ask_and_tell(space: dict[str, Any], settings: Any) -> Iterator[None]:
 
 
 def in_a_study(space: dict[str, Any], sampler: Callable[[], Any]) -> Iterator[None]:
-    """Search by a study in memory; the time of Optuna itself is part of it."""
+    """Run a study in memory; its time includes that of Optuna itself."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=sampler())
     while True:
@@ -107,7 +107,7 @@ class Run:
 
 
 def report(path: Path) -> str:
-    """Write a page beside the rows, and return it."""
+    """Write the page next to the rows, and return it."""
     data = pd.read_csv(path)
     rows = []
     for method, part in data.groupby("method", sort=False):
@@ -115,14 +115,14 @@ def report(path: Path) -> str:
         rows.append([str(method), *(f"{ms:.3g}" for ms in times[["median", "high"]].stack())])
     head = [f"{space}, {what}" for space in SPACES for what in ("median", "95 %")]
     lines = [
-        "# What a proposal costs",
+        "# Time per proposal",
         "",
         provenance(data),
         "",
-        f"Milliseconds to propose one point in {P} dimensions and to take its value, after "
-        f"{data['known'].max():,} evaluations ({TIMED} times): a real box, and a space of four "
-        "logarithmic numbers, three whole numbers and three choices. For samplers the time of the "
-        "study, in memory, is part of it: compare with `RandomSampler`.",
+        f"Milliseconds to propose one point in {P} dimensions and to store its value, after "
+        f"{data['known'].max():,} evaluations ({TIMED} times), for a real box and for a space of "
+        "four logarithmic numbers, three integers and three choices. For samplers, this includes "
+        "the time of the study, in memory; compare with `RandomSampler`.",
         "",
         *table(["method", *head], rows),
     ]

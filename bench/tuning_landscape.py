@@ -1,4 +1,4 @@
-"""The paper's figure 1: validation accuracy of l1-regularised logistic regression on a1a against C.
+"""The paper's Figure 1: validation accuracy of l1-regularized logistic regression on a1a against C.
 
 It is a step function: a validation set of n rows allows n + 1 values of the accuracy.
 """
@@ -54,7 +54,7 @@ class Landscape:
 
 
 def report(path: Path) -> str:
-    """Write the figure and a page beside the rows, and return the page."""
+    """Write the figure and the page next to the rows, and return the page."""
     data = pd.read_csv(path).sort_values("C")
     accuracy, n = data["validation"].to_numpy(), int(data["n_rows"].iloc[0])
     steps = accuracy[np.concatenate([[True], np.diff(accuracy) != 0])]
@@ -63,16 +63,16 @@ def report(path: Path) -> str:
     plot = path.with_suffix(".png")
     draw(data, plot)
     lines = [
-        "# The landscape of tuning: the paper's figure 1",
+        "# The landscape of tuning: the paper's Figure 1",
         "",
         provenance(data),
         "",
-        "l1-regularised logistic regression (scikit-learn, liblinear) on a1a: its 1,605 training "
-        f"rows split 3:1:1, accuracy on the {n} rows of the validation part for {len(data):,} "
-        f"values of C. It takes {len(np.unique(accuracy))} different values, changes "
-        f"{steps.size - 1} times along the axis and has {int(peaks.sum())} local maxima; the "
-        f"best, {100 * best['validation']:.2f} %, is at C = {best['C']:.3g}, with "
-        f"{best['n_nonzero']:.0f} coefficients that are not zero.",
+        "l1-regularized logistic regression (scikit-learn, liblinear) on a1a. Its 1,605 training "
+        f"rows are split 3:1:1. The figure shows the accuracy on the {n} rows of the validation "
+        f"part for {len(data):,} values of C. The accuracy has {len(np.unique(accuracy))} "
+        f"different values, changes {steps.size - 1} times along the axis and has "
+        f"{int(peaks.sum())} local maxima. The maximum, {100 * best['validation']:.2f} %, is at "
+        f"C = {best['C']:.3g}, with {best['n_nonzero']:.0f} nonzero coefficients.",
         "",
         f"![Validation accuracy against C]({plot.name})",
         "",
@@ -101,7 +101,7 @@ def draw(data: pd.DataFrame, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(__doc__, "20 values of C per decade in place of 200", ("a1a",)).parse_args(
+    options = parser(__doc__, "20 values of C per decade instead of 200", ("a1a",)).parse_args(
         arguments
     )
     rows = rows_of(options, "tuning_landscape", ("C",), COLUMNS)

@@ -1,7 +1,7 @@
-"""The methods of ``tuning_tables.py``, by the names that its tables have for them.
+"""The methods of ``tuning_tables.py``, by their names in its tables.
 
-Most are those of `optimizers`. They see the unit cube and know nothing of the grid; treeopt's
-default is told of it, as a user would do, by whole numbers, and so tries no setting twice.
+Most are from `optimizers`. They search the unit cube and do not know the grid. treeopt's default
+searches the grid as integers, as a user would do, and so tries no setting twice.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ PAPER = "StepDIRECT (paper)"
 
 
 def grid_search(f: Counter, seed: int) -> None:
-    """Five values of each parameter, ends included."""
+    """Try five values of each parameter, including its bounds."""
     axes = [np.linspace(0, n - 1, 5).round() for n in f.problem.shape]
     for setting in product(*axes):
         f.one(f.problem.place(np.array(setting)))
 
 
 def one_for_all(f: Counter, seed: int) -> None:
-    """As many values as there are evaluations, evenly spaced, the same for all base classifiers."""
+    """Try evenly spaced values, one per evaluation, the same for all base classifiers."""
     n = min(f.problem.shape)
     for value in np.linspace(0, n - 1, min(f.budget, n)).round():
         f.one(f.problem.place(np.full(f.p, value)))
 
 
 def default(f: Counter, seed: int) -> None:
-    """`treeopt.StepDirect` on the whole numbers of the grid, a point at a time."""
+    """Run `treeopt.StepDirect` on the integers of the grid, one point at a time."""
     space = {f"x{k}": range(n) for k, n in enumerate(f.problem.shape)}
     search = treeopt.StepDirect(space, max_evals=f.budget, rng=seed)
     while True:
@@ -63,6 +63,6 @@ METHODS: dict[str, Optimizer] = {
 
 
 def methods_for(case: Case) -> list[str]:
-    """Return the methods that make sense for a case."""
+    """Return the methods that are applicable to a case."""
     absent = SHARED if case.kind is RbfSvm else GRID
     return [name for name in METHODS if name != absent]

@@ -1,8 +1,8 @@
 """The problems of ``tuning_tables.py``: one for each row of the paper's tables, in `CASES`.
 
-Hyper-parameters are searched on a grid of 40 values per decade, that is 241 values of C. So each
-base classifier is fitted once per split, and an evaluation is a look-up. What was fitted is kept in
-``bench/cache``.
+Hyperparameters are searched on a grid of 40 values per decade, that is 241 values of C. Each base
+classifier is therefore fitted once per split, and an evaluation is a lookup. Fitted results are
+cached in ``bench/cache``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ C_GRID, GAMMA_GRID, WEIGHT_GRID = grid(-3, 3), grid(-6, 0), grid(-2, 2)
 
 @dataclass(frozen=True)
 class Case:
-    """A row of a table: a data set, a way to classify, and how many evaluations a search has."""
+    """A row of a table: a data set, a kind of classifier, and the numbers of evaluations."""
 
     name: str
     data: Data
@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class GridProblem(Problem):
-    """A problem whose coordinates have so many values each, with equal shares of the unit cube."""
+    """A problem on a grid; the values of a coordinate have equal shares of the unit interval."""
 
     shape: tuple[int, ...] = ()
 
@@ -61,9 +61,9 @@ class GridProblem(Problem):
 
 
 class Oracle:
-    """The errors of hyper-parameter settings on one split; settings are positions on the grids.
+    """The errors of hyperparameter settings on one split; settings are positions on the grids.
 
-    ``shape`` says how many values each hyper-parameter has. What was fitted stands in ``path``.
+    ``shape`` has the number of values of each hyperparameter. ``path`` stores fitted results.
     """
 
     shape: tuple[int, ...]
@@ -75,15 +75,15 @@ class Oracle:
         self.path = CACHE / f"{name}_{seed}_{made_of[:8]}.npz"
 
     def error(self, setting: Array, part: int) -> float:
-        """Return the share of wrong classes among the rows of `VALIDATION` or `TEST`."""
+        """Return the share of misclassified rows of `VALIDATION` or `TEST`."""
         raise NotImplementedError
 
     def trainings(self, settings: Array) -> int:
-        """Return how many different base classifiers some settings need."""
+        """Return the number of different base classifiers that some settings need."""
         raise NotImplementedError
 
     def problem(self, name: str, seen: list[Array]) -> GridProblem:
-        """Return the validation error over the unit cube; the settings asked for go to ``seen``."""
+        """Return the validation error over the unit cube; ``seen`` collects the settings."""
         levels = np.array(self.shape)
 
         def fun(U: Array) -> Array:
@@ -94,10 +94,10 @@ class Oracle:
         return GridProblem(name, np.tile([0.0, 1.0], (levels.size, 1)), fun, shape=self.shape)
 
     def close(self) -> None:
-        """Keep what was fitted since."""
+        """Store new fitted results."""
 
     def keep(self, **arrays: Array) -> None:
-        """Write what was fitted; the file is there whole or not at all."""
+        """Write the fitted results; the file is replaced atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(f".{os.getpid()}.npz")
         np.savez(unfinished, **arrays)
@@ -113,7 +113,7 @@ def svms(X: Array, y: Array) -> list[Any]:
 
 
 def logistic_regressions(X: Array, y: Array) -> list[Any]:
-    """Return a logistic regression for each C; the search for each begins where the last ended."""
+    """Return a logistic regression for each C, warm-started from the previous C."""
     solver = "newton-cholesky" if X.shape[1] < 100 else "lbfgs"
     model, fitted = LogisticRegression(solver=solver, warm_start=True, max_iter=1000), []
     for C in C_GRID:
@@ -125,7 +125,7 @@ LEARNERS = {"SVM": svms, "logistic regression": logistic_regressions}
 
 
 class MultiClass(Oracle):
-    """K classes by several base classifiers, each with a C of its own."""
+    """K classes by several base classifiers, each with its own C."""
 
     def __init__(self, case: Case, seed: int) -> None:
         super().__init__(case, seed)
@@ -139,7 +139,7 @@ class MultiClass(Oracle):
         self.shape = (C_GRID.size,) * len(self.decided[0])
 
     def base_problems(self) -> list[Part]:
-        """Return what each base classifier is fitted to; its class is 1."""
+        """Return the training data of each base classifier; its class is 1."""
         raise NotImplementedError
 
     def decisions(self, problem: Part) -> tuple[Array, Array]:
@@ -154,11 +154,11 @@ class MultiClass(Oracle):
         return validation, test
 
     def decision(self, values: Array) -> Array:
-        """Return what is kept of w'x + b."""
+        """Return the stored part of w'x + b."""
         raise NotImplementedError
 
     def votes(self, decisions: Array) -> Array:
-        """Return how much speaks for each class, given the decisions of all base classifiers."""
+        """Return the score of each class, given the decisions of all base classifiers."""
         raise NotImplementedError
 
     def error(self, setting: Array, part: int) -> float:
@@ -170,7 +170,7 @@ class MultiClass(Oracle):
 
 
 class OneVsAll(MultiClass):
-    """Each class against all others; the largest w'x + b decides."""
+    """Each class against all others; the maximum w'x + b decides."""
 
     def base_problems(self) -> list[Part]:
         X, y = self.split.fit
@@ -184,7 +184,7 @@ class OneVsAll(MultiClass):
 
 
 class OneVsOne(MultiClass):
-    """Each class against each other one, a vote each; where votes tie, the first class is taken."""
+    """Each class against each other class, with one vote each; of tied classes, the first wins."""
 
     def pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(self.n_classes), 2))
@@ -198,7 +198,7 @@ class OneVsOne(MultiClass):
         return values > 0
 
     def votes(self, decisions: Array) -> Array:
-        """Return the votes of each class: a pair's for its first, or else for its second."""
+        """Return the votes of each class; each pair votes for its first or its second class."""
         gain = np.zeros((self.n_classes, len(decisions)), np.float32)
         for pair, (i, j) in enumerate(self.pairs()):
             gain[i, pair], gain[j, pair] = 1, -1

@@ -1,4 +1,4 @@
-"""From the rows of ``tuning_tables.py`` to Markdown."""
+"""Write the page of ``tuning_tables.py`` from its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuning_problems import CASES, CLASSES
 
 Frame = pd.DataFrame
 CONFIDENCE = 0.95
-SAME = 1e-9  # means that differ by less are the same
+SAME = 1e-9  # means with a smaller difference are equal
 
 PRINTED = {
     "one-vs-all SVM": {
@@ -46,7 +46,7 @@ PRINTED = {
         "ijcnn1": (97.6, 94.6, 98.2, 98.3, 98.3),
     },
 }
-"""Test accuracies of the paper, in %, of random search, DIRECT, StepDIRECT, BO and the grid."""
+"""Test accuracies in the paper, in %, for random search, DIRECT, StepDIRECT, BO and the grid."""
 
 PRINTED_METHODS = ("random search", "DIRECT", PAPER, "GP-EI (scikit-learn)", GRID)
 
@@ -69,7 +69,7 @@ def groups(data: Frame) -> Iterator[tuple[str, int, Frame]]:
 
 
 def scores(part: Frame, what: str) -> Frame:
-    """Return the scores: splits that all methods have down, methods across."""
+    """Return the scores: splits down (those that all methods have), methods across."""
     return part.pivot(index="split", columns="method", values=what).dropna()
 
 
@@ -83,7 +83,7 @@ def interval(differences: pd.Series[float]) -> tuple[float, float]:
 
 
 def against_default(part: Frame, what: str) -> dict[str, tuple[float, float]]:
-    """Return how far each other method is above the default, with the interval."""
+    """Return the difference of each other method to the default, with its interval."""
     values = scores(part, what)
     if DEFAULT not in values:
         return {}
@@ -95,7 +95,7 @@ def significant(mean: float, half: float) -> bool:
 
 
 def score_table(data: Frame, what: str) -> list[str]:
-    """Mean scores: cases and budgets down, methods across; the best bold, arrows for the sure."""
+    """Return a table of mean scores, the best bold, with arrows for significant differences."""
     methods = list(data["method"].cat.remove_unused_categories().cat.categories)
     rows = []
     for case, budget, part in groups(data):
@@ -116,7 +116,7 @@ def score_table(data: Frame, what: str) -> list[str]:
 
 
 def difference_table(data: Frame, what: str) -> list[str]:
-    """Paired differences, method less default, with their intervals."""
+    """Return a table of paired differences, method minus default, with their intervals."""
     methods = [m for m in data["method"].cat.categories if m != DEFAULT]
     rows = []
     for case, budget, part in groups(data):
@@ -130,7 +130,7 @@ def difference_table(data: Frame, what: str) -> list[str]:
 
 
 def training_table(data: Frame) -> list[str]:
-    """How many different base classifiers the settings of a run need, in the mean."""
+    """Return a table of the mean number of different base classifiers that a run needs."""
     methods = list(data["method"].cat.categories)
     rows = []
     for case, budget, part in groups(data):
@@ -143,7 +143,7 @@ def training_table(data: Frame) -> list[str]:
 
 
 def verdicts(data: Frame) -> list[str]:
-    """Say where the default is the best, where not, and where nothing is sure."""
+    """Return where the default is best, where it is not, and where nothing is significant."""
     lines, won, open_rows, lost = [], 0, 0, 0
     for case, budget, part in groups(data):
         values, sure = scores(part, "validation"), against_default(part, "validation")
@@ -169,22 +169,22 @@ def verdicts(data: Frame) -> list[str]:
         f"{total - open_rows}, the default has the best mean validation score, alone or shared, "
         f"in {won}"
     )
-    return [head + ("; it has not in:" if lost else "."), "", *lines, *([""] if lines else [])]
+    return [head + (". The exceptions are:" if lost else "."), "", *lines, *([""] if lines else [])]
 
 
 def tally(data: Frame, what: str) -> str:
-    """Count how often another method is significantly below the default, or above."""
+    """Return the number of methods significantly below the default, or above."""
     found = [x for *_, part in groups(data) for x in against_default(part, what).values()]
     below = sum(significant(*x) and x[0] < 0 for x in found)
     above = sum(significant(*x) and x[0] > 0 for x in found)
     return (
-        f"On {what} data, of {len(found)} comparisons of another method with the default, it is "
+        f"On {what} data, in {len(found)} comparisons with the default, the other method is "
         f"significantly below in {below} and above in {above}."
     )
 
 
 def order_table(data: Frame) -> list[str]:
-    """Compare the paper's order with the one here, by the mean on test data."""
+    """Return a table of the order of methods in the paper and here, by the mean on test data."""
     rows = []
     for kind, printed in PRINTED.items():
         for name, values in printed.items():
@@ -211,7 +211,7 @@ def order_table(data: Frame) -> list[str]:
 
 
 def order_text(data: Frame) -> str:
-    """Count the rows, at the paper's budgets, in which its order is found again."""
+    """Return the number of rows, at the paper's budgets, in which its order reproduces."""
     gains: dict[str, list[tuple[float, float]]] = {"random search": [], "DIRECT": []}
     for case, budget, part in groups(data):
         values = scores(part, "test")
@@ -227,13 +227,13 @@ def order_text(data: Frame) -> str:
 
 
 def paper_budget(case: str) -> int:
-    """Return the paper's budget in full evaluations, as it is read here."""
+    """Return the paper's budget in full evaluations, as interpreted here."""
     budgets = CASES[case].budgets
     return budgets[0] if "one-vs-one" in case else budgets[-1]
 
 
 def about_data(data: Frame) -> list[str]:
-    """Return which rows and how many splits there are of each data set."""
+    """Return the rows and the number of splits of each data set."""
     lines = []
     for name, spec in DATA.items():
         part = data[data["case"].astype(str).str.startswith(f"{name} ")]
@@ -249,43 +249,44 @@ def about_data(data: Frame) -> list[str]:
 
 
 def report(path: Path) -> str:
-    """Write the Markdown beside the rows, and return it."""
+    """Write the page next to the rows, and return it."""
     data = read(path)
     lines = [
-        "# The paper's tables of hyper-parameter tuning",
+        "# The paper's tables of hyperparameter tuning",
         "",
         provenance(data),
         "",
-        "Accuracy in %, mean over the splits. Splits are 3:1:1 (fit, validation, test), "
-        "stratified, and the same for all methods; features are scaled to [0, 1] by the part to "
-        "fit. A search maximises the accuracy on the validation part; “test” is what its best "
-        "setting, the first one found where several tie, has on the test part. All parameters "
-        "are searched on a logarithmic grid of 40 values per decade: 241 of C in [1e-3, 1e3], 241 "
-        "of γ in [1e-6, 1], 161 of the weight of the positive (smaller) class in [1e-2, 1e2]. SVMs "
-        "are scikit-learn's `LinearSVC` with the hinge loss, which stops after 1,000 passes where "
-        "C is large, and `SVC`.",
+        "Accuracy in %, mean over the splits. Splits are 3:1:1 (training, validation, test), "
+        "stratified, and the same for all methods. Features are scaled to [0, 1] on the training "
+        "part. A search maximizes the accuracy on the validation part. “Test” is the accuracy of "
+        "its best setting on the test part; if several settings tie, it is the first one found. "
+        "All parameters are searched on a logarithmic grid of 40 values per decade: 241 of C in "
+        "[1e-3, 1e3], 241 of γ in [1e-6, 1], 161 of the weight of the positive (smaller) class in "
+        "[1e-2, 1e2]. SVMs are scikit-learn's `LinearSVC` with the hinge loss, which stops after "
+        "1,000 passes if C is large, and `SVC`.",
         "",
         *about_data(data),
         "",
         "**Evaluations.** One evaluation fits all base classifiers, K for one-vs-all and K(K−1)/2 "
-        "for one-vs-one. The paper counts in base trainings. Its 100K for one-vs-all, “in terms of "
+        "for one-vs-one. The paper counts base trainings. Its 100K for one-vs-all, “in terms of "
         "the number of training K base classifiers”, may mean 100K evaluations or 100K trainings, "
-        "that is 100 evaluations: both are here. Its 10K(K−1) for one-vs-one are 20 evaluations; "
-        "200 are given as well. How many different base classifiers a run needs is counted at the "
-        "end.",
+        "that is 100 evaluations; both are shown. Its 10K(K−1) for one-vs-one are 20 evaluations; "
+        "200 are shown as well. The last table has the number of different base classifiers of a "
+        "run.",
         "",
-        f"**Noise.** Arrows mark {CONFIDENCE:.0%} confidence: ↓ significantly below "
-        f"{DEFAULT} on the same splits, ↑ above, no arrow: within noise (paired differences, "
-        "Student's t over the splits; they share rows, so the intervals speak of these data sets "
-        "alone, and where there is no real difference about one comparison in twenty has an arrow "
-        "all the same). GP-EI ran up to 200 evaluations, as its time grows with their cube.",
+        f"**Noise.** Arrows mark {CONFIDENCE:.0%} confidence: ↓ is significantly below "
+        f"{DEFAULT} on the same splits, ↑ is above, and no arrow is within noise. Intervals are "
+        "from paired differences, with Student's t over the splits. The splits share rows, so the "
+        "intervals are valid only for these data sets. Without a real difference, about one "
+        "comparison in twenty has an arrow. GP-EI has at most 200 evaluations, because its time "
+        "grows with their cube.",
         "",
-        f"**Fairness.** {DEFAULT} and GP-EI are told of the grid and try no setting twice, as "
-        "users would have it; the others see the unit cube, and a setting that they repeat counts "
-        "again (the last table shows how many are different). Of settings that tie, the first "
-        "counts, which for one C for all and for grid search is the one with the smallest C.",
+        f"**Fairness.** {DEFAULT} and GP-EI know the grid and try no setting twice, as users "
+        "would do. The others search the unit cube, and repeated settings count again (the last "
+        "table shows how many are different). Of tied settings, the first is used; for one C for "
+        "all and for grid search, this is the one with the minimum C.",
         "",
-        "## Where the default stands",
+        "## Results of the default",
         "",
         *verdicts(data),
         tally(data, "validation"),
@@ -303,14 +304,15 @@ def report(path: Path) -> str:
     lines += [
         "## The paper's order",
         "",
-        "Test accuracy as printed and here, at the paper's budget; its BO is another one than "
-        "GP-EI. Then what StepDIRECT as published gains here over random search and over DIRECT, "
-        f"with the interval. {order_text(data)} In the paper it is above both, or equal, in all.",
+        "Test accuracy in the paper and here, at the paper's budget; its BO differs from GP-EI. "
+        "The last columns are the gain of StepDIRECT as published over random search and over "
+        f"DIRECT, with the interval. {order_text(data)} In the paper it is above or equal to both "
+        "in all rows.",
         "",
         *order_table(data),
         "## Differences to the default",
         "",
-        "Validation accuracy of each method less that of the default, paired by split:",
+        "Validation accuracy of each method minus that of the default, paired by split:",
         "",
         *difference_table(data, "validation"),
         "Test accuracy:",
@@ -318,9 +320,9 @@ def report(path: Path) -> str:
         *difference_table(data, "test"),
         "## Base trainings",
         "",
-        "Different base classifiers that the settings of a run need, in the mean; “at most” is "
-        "what its evaluations would need if no two had one in common. DIRECT and StepDIRECT as "
-        "published move few coordinates at a time, to few places, and so need far fewer:",
+        "Mean number of different base classifiers that the settings of a run need. “At most” is "
+        "the number if no two evaluations share one. DIRECT and StepDIRECT as published move few "
+        "coordinates at a time, to few values, and so need far fewer:",
         "",
         *training_table(data),
     ]

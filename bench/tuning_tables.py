@@ -1,8 +1,7 @@
-"""The paper's tables of hyper-parameter tuning: StepDIRECT, treeopt's default and their peers.
+"""The paper's tables of hyperparameter tuning: StepDIRECT, treeopt's default and their peers.
 
-One-vs-all and one-vs-one classifiers with a C for each base classifier, and an SVM with the
-Gaussian kernel and three parameters. All methods see the same splits and make equally many
-evaluations.
+One-vs-all and one-vs-one classifiers with one C per base classifier, and an SVM with the Gaussian
+kernel and three parameters. All methods have the same splits and the same number of evaluations.
 """
 
 from __future__ import annotations
@@ -66,13 +65,13 @@ class Run:
             about |= {"settings": method.settings, "versions": versions(packages)}
             for budgets in method.runs(case.budgets):
                 seen: list[Any] = []
-                f = method.minimise(oracle.problem(self.case, seen), max(budgets), self.split)
+                f = method.minimize(oracle.problem(self.case, seen), max(budgets), self.split)
                 for budget in budgets:
                     key = (self.case, self.split, name, budget)
                     values, settings = f.values[: min(budget, f.nfev)], np.array(seen[:budget])
                     best = int(np.argmin(values))
                     if oracle.error(settings[best], VALIDATION) != values[best]:
-                        raise AssertionError(f"{name} has evaluated what it did not count")
+                        raise AssertionError(f"{name} has evaluated more settings than it counted")
                     found = {
                         "nfev": len(values),
                         "validation": 1 - values[best],
@@ -85,7 +84,7 @@ class Run:
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the runs, split by split, so that what is there is always about even."""
+    """Return the runs, split by split, so that partial results are balanced."""
     cases = at_hand(options.problems or (QUICK if options.quick else CASES))
     if not cases:
         raise SystemExit("there is nothing to run")
@@ -100,14 +99,14 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def at_hand(cases: Iterable[str]) -> list[str]:
-    """Return the cases whose data can be had; say which cannot, and how to get them."""
+    """Return the cases whose data are available; name the others, and how to get the data."""
     found = list(cases)
     for data in {CASES[name].data for name in found}:
         try:
             data.split(0)
         except FileNotFoundError as error:
             found = [name for name in found if CASES[name].data != data]
-            tell(f"left out: {error}")
+            tell(f"omitted: {error}")
     return found
 
 
@@ -117,7 +116,9 @@ def max_splits() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     line = parser(__doc__, "three cases, three splits", CASES, METHODS)
-    line.add_argument("--jobs", type=int, default=-1, help="processes, all processors by default")
+    line.add_argument(
+        "--jobs", type=int, default=-1, help="number of processes, by default one per processor"
+    )
     options = line.parse_args(arguments)
     rows = rows_of(options, "tuning_tables", KEY, COLUMNS)
     carry_out(options, rows, lambda: runs(options), options.jobs)

@@ -1,16 +1,16 @@
-"""Problems on which no choice was made, treeopt and its peers: ``python bench/unseen.py``.
+"""treeopt and its peers on problems not used for design choices: ``python bench/unseen.py``.
 
-Models of three libraries with their defaults, on seven data sets (eight with California housing,
-when it can be had), three models each: the methods of ``optimizers.py`` minimise them with 2,000
-evaluations, five seeds each, all through the same compiled function. Beside them treeopt's local
-search, which looks inside, and the optimum, proven within half a minute or bounded. None of these
-problems had a part in the making of treeopt.
+The problems are models of three libraries with default settings, on seven data sets (eight with
+California housing, if available), three models each. The methods of ``optimizers.py`` minimize them
+with 2,000 evaluations and five seeds each, through the same compiled function. For comparison there
+are treeopt's local search, which uses the trees, and the optimum, proven or bounded within half a
+minute. None of these problems was used in the development of treeopt.
 
-Finished rows are appended to ``bench/results/unseen.csv``, and a run that was interrupted goes on
-where it stopped; ``--redo`` forgets the rows of the chosen methods and problems first. Then
-``unseen.md`` and ``unseen.png`` are made; ``--report`` makes only these. It takes half an hour;
-with ``--quick``, which has four small problems, the fast methods and names with ``unseen_quick``,
-one minute.
+Finished rows are appended to ``bench/results/unseen.csv``. An interrupted run continues where it
+stopped; ``--redo`` first discards the rows of the selected methods and problems. Then ``unseen.md``
+and ``unseen.png`` are written; ``--report`` writes only these. The full form takes half an hour.
+``--quick`` takes one minute: it has four small problems, the fast methods, and file names with
+``unseen_quick``.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class Run:
         if self.method == AVERAGE:
             return {"value": load(self.problem).average(), "versions": versions(PACKAGES)}
         warm(self.method, self.problem)
-        return self.minimise(seed) if self.method in OPTIMIZERS else self.decide(seed)
+        return self.minimize(seed) if self.method in OPTIMIZERS else self.decide(seed)
 
-    def minimise(self, seed: int) -> Row:
+    def minimize(self, seed: int) -> Row:
         optimizer = OPTIMIZERS[self.method]
-        f = optimizer.minimise(load(self.problem), BUDGET, seed, time.perf_counter)
+        f = optimizer.minimize(load(self.problem), BUDGET, seed, time.perf_counter)
         value, nfev, seconds = f.after(BUDGET)
         row = {"value": value, "nfev": nfev, "seconds": round(seconds, 5)}
         row |= {"settings": optimizer.settings}
@@ -107,15 +107,15 @@ class Run:
 
 @cache
 def warm(method: str, problem: str) -> None:
-    """Let a method import and compile what it needs before it is timed."""
+    """Run a method once before it is timed, so that imports and compilation do not count."""
     if method in OPTIMIZERS:
-        OPTIMIZERS[method].minimise(load(problem), 30, 0)
+        OPTIMIZERS[method].minimize(load(problem), 30, 0)
     else:
         treeopt.warmup(load(problem).ensemble)
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the runs, method by method; the means, which the regrets need, come first."""
+    """Return the runs by method; the means over the box, which the regrets need, come first."""
     problems = options.problems or at_hand()
     return [
         Run(problem, method, options.seeds, options.limit)
@@ -125,15 +125,15 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def at_hand() -> list[str]:
-    """Return the problems whose data can be had; say which cannot."""
+    """Return the problems whose data are available; name the others."""
     found = list(UNSEEN)
     for name, data in UNSEEN_DATA.items():
         try:
             data(0)
         except OSError as error:
             tell(
-                f"{name} is left out, its data cannot be had: {error}. Where there is a network, "
-                "scikit-learn fetches them into its data home."
+                f"{name} is omitted, because its data are not available: {error}. With a network "
+                "connection, scikit-learn downloads them to its data home."
             )
             found = [problem for problem in found if not problem.startswith(f"{name} ")]
     return found

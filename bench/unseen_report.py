@@ -1,4 +1,4 @@
-"""From the rows of ``unseen.py`` to Markdown and a plot."""
+"""Write the page and the plot of ``unseen.py`` from its rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from text import duration, number, provenance, table
 UNWEIGHTED = "treeopt default, no weights"
 AVERAGE = "mean over the box"
 CLOSE = (0.001, 0.01)  # regrets
-SAME = 1e-9  # regrets that differ by less are the same
+SAME = 1e-9  # regrets with a smaller difference are equal
 
 Frame = pd.DataFrame
 
 
 def read(path: Path) -> Frame:
-    """Return the rows with data set, model and regret; the last row of a key counts."""
+    """Return the rows with data set, model and regret; the last row of a key is used."""
     data = pd.read_csv(path).dropna(subset="date")
     average = data[data["method"] == AVERAGE].set_index("problem")["value"]
     data = data[data["method"] != AVERAGE].copy()
@@ -50,7 +50,7 @@ def regrets(data: Frame, by: list[str]) -> Frame:
 
 
 def rank_table(data: Frame) -> list[str]:
-    """Mean ranks of the methods that ran everywhere, by kind of model, and shares of success."""
+    """Return a table of mean ranks by kind of model, and of shares of small regrets."""
     mean = regrets(black_box(data), ["problem"]).dropna()
     ranked = mean.drop(index=UNWEIGHTED, errors="ignore").round(9).rank(axis=0)
     kinds = [k for k in UNSEEN_MODELS if k in set(data["model"])]
@@ -71,7 +71,7 @@ def rank_table(data: Frame) -> list[str]:
 
 
 def regret_table(data: Frame, kind: str) -> list[str]:
-    """Mean regrets on one kind of model, the least in each column bold."""
+    """Return a table of mean regrets on one kind of model, the minimum per column bold."""
     part = data[(data["model"] == kind) & (data["method"] != AUTO)]
     mean = regrets(part, ["data"])
     mean = mean[[d for d in UNSEEN_DATA if d in mean.columns]]
@@ -89,7 +89,7 @@ def regret_table(data: Frame, kind: str) -> list[str]:
 
 
 def beaten(data: Frame) -> list[str]:
-    """Say where a peer's mean is below the default's, the default without weights not counted."""
+    """Return where a peer's mean is below the default's; the variant without weights is none."""
     mean = regrets(black_box(data), ["data", "model"]).drop(index=UNWEIGHTED, errors="ignore")
     if DEFAULT not in mean.index:
         return [f"- {DEFAULT} has not run"]
@@ -109,7 +109,7 @@ def beaten(data: Frame) -> list[str]:
 
 
 def proof_table(data: Frame) -> list[str]:
-    """What ``method="auto"`` proves of each group of models, and how long it takes."""
+    """Return a table of the proofs of ``method="auto"`` and their times, by group of models."""
     auto = data[data["method"] == AUTO]
     local = data[data["method"] == LOCAL]
     rows = []
@@ -131,7 +131,7 @@ def proof_table(data: Frame) -> list[str]:
 
 
 def draw(data: Frame, path: Path) -> None:
-    """Share of the problems on which a method's mean regret is within a tolerance."""
+    """Draw the share of problems on which a method's mean regret is within a tolerance."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -154,7 +154,7 @@ def draw(data: Frame, path: Path) -> None:
 
 
 def report(path: Path) -> str:
-    """Write the Markdown and the plot beside the rows, and return the Markdown."""
+    """Write the page and the plot next to the rows, and return the page."""
     data = read(path)
     plot = path.with_suffix(".png")
     draw(data, plot)
@@ -162,41 +162,40 @@ def report(path: Path) -> str:
     absent = [d for d in UNSEEN_DATA if d not in set(data["data"])]
     proven = data[(data["method"] == AUTO) & (data["status"] == "OPTIMAL")]["problem"].nunique()
     lines = [
-        "# Problems on which no choice was made",
+        "# Problems not used for design choices",
         "",
         provenance(data),
         "",
-        f"{data['problem'].nunique()} models: forests, XGBoost and LightGBM with 100 trees and the "
-        f"defaults of their libraries, {each} of each on every data set. Generated data (500 rows, "
-        "noise 1) are drawn anew for each model; of real data each has another four fifths, at "
-        "most 2,000 rows; a class is taken as a number. They are minimised over the range of the "
-        "data, with 2,000 evaluations."
-        + (f" Not in these rows: {', '.join(absent)}." if absent else ""),
+        f"{data['problem'].nunique()} models: forests, XGBoost and LightGBM with 100 trees and "
+        f"default settings, {each} of each on every data set. Generated data (500 rows, noise 1) "
+        "are drawn again for each model. Of real data, each model has a different four fifths, at "
+        "most 2,000 rows. Classes are used as numbers. The models are minimized over the range of "
+        "the data, with 2,000 evaluations." + (f" Missing: {', '.join(absent)}." if absent else ""),
         "",
-        "Regret: 0 is the least value that any method has found (the proven optimum for "
-        f"{proven} of the models), 1 the mean of the model over the box. treeopt's methods are "
-        "given the importances of the model's features, except in the row “no weights”, which has "
-        "no rank of its own. RBFOpt and TPE, which cannot make 2,000 evaluations in reasonable "
-        "time, are left out.",
+        "Regret 0 is the minimum value found by any method (the proven optimum for "
+        f"{proven} of the models), and regret 1 is the mean of the model over the box. treeopt's "
+        "methods use the importances of the model's features, except in the row “no weights”, "
+        "which is not ranked. RBFOpt and TPE are omitted, because 2,000 evaluations would take "
+        "too long.",
         "",
         "## Ranks",
         "",
         *rank_table(data),
-        "Ranks of the mean over the seeds on each model; ties share theirs. “Best on” counts "
-        "models, shared firsts included; then come the shares of models with a small mean regret. "
-        "Time is by the clock.",
+        "Methods are ranked by their mean over the seeds on each model; ties have equal ranks. "
+        "“Best on” counts models, including ties. The next columns are the shares of models with "
+        "a small mean regret. Times are wall-clock times.",
         "",
         f"![Share of problems within a regret]({plot.name})",
         "",
-        "## Where a peer beats the default",
+        "## Peers that beat the default",
         "",
-        "By the mean over models and seeds; in brackets the default's regret:",
+        "By the mean over models and seeds, with the default's regret in parentheses:",
         "",
         *beaten(data),
         "",
         "## Regrets",
         "",
-        "Means over models and seeds, in %. The last row looks inside the model.",
+        "Means over models and seeds, in %. The method of the last row uses the trees.",
         "",
     ]
     for kind in (k for k in UNSEEN_MODELS if k in set(data["model"])):

@@ -29,7 +29,7 @@ def test_a_method_spends_its_budget_on_the_right_function(method, problem, bench
         return problem.fun(X)
 
     watched = bench("dataclasses").replace(problem, fun=counted)
-    run = bench("optimizers").OPTIMIZERS[method].minimise(watched, 150, 0)
+    run = bench("optimizers").OPTIMIZERS[method].minimize(watched, 150, 0)
     assert run.nfev == 150
     compiled = "treeopt" in method and problem.ensemble is not None
     assert sum(calls) == (0 if compiled else 150)
@@ -47,7 +47,7 @@ def test_line_search_finds_no_worse_than_black_box(bench):
 @pytest.mark.parametrize("method", ["StepDIRECT (treeopt, paper)", "treeopt default", "DE (scipy)"])
 def test_predict_leads_where_the_compiled_form_does(method, bench):
     problem = bench("problems").load("wine XGBoost 0")
-    run = bench("optimizers").OPTIMIZERS[method].minimise
+    run = bench("optimizers").OPTIMIZERS[method].minimize
     compiled, own = (run(p, 120, 3) for p in (problem, problem.by_predict()))
     assert np.array_equal(compiled.values, own.values)
 

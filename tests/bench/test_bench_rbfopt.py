@@ -71,7 +71,7 @@ def test_run_spends_its_budget_and_follows_its_seed(bench, capfd, tmp_path, monk
         return np.square(np.floor(30 * X) - [10, 20]).sum(axis=1)
 
     problem = bench("problems").Problem("steps", np.array([[0.0, 1.0]] * 2), steps)
-    runs = [bench("optimizers").OPTIMIZERS["RBFOpt"].minimise(problem, 40, s) for s in (1, 1, 2)]
+    runs = [bench("optimizers").OPTIMIZERS["RBFOpt"].minimize(problem, 40, s) for s in (1, 1, 2)]
     assert [run.nfev for run in runs] == [40, 40, 40]
     assert np.array_equal(runs[0].values, runs[1].values)
     assert not np.array_equal(runs[0].values, runs[2].values)

@@ -94,7 +94,7 @@ def test_forest_table_refuses_oracles_that_differ(forest_run, bench, tmp_path):
     own = data["oracle"] == "predict"
     data.loc[own & data["method"].str.startswith("StepDIRECT"), "value"] += 1e-12
     data.to_csv(tmp_path / "bad.csv", index=False)
-    with pytest.raises(AssertionError, match=r"lead elsewhere: StepDIRECT .*mpg"):
+    with pytest.raises(AssertionError, match=r"give different results: StepDIRECT .*mpg"):
         bench("forest_report").report(tmp_path / "bad.csv")
 
 
@@ -155,7 +155,7 @@ def test_blocks_and_statements_of_a_table_that_is_known(bench):
     assert claims["StepDIRECT ends lower than StepDIRECT-0"] == "nowhere", "3.0 is not below 3.0"
     assert claims["StepDIRECT takes less time than DE"] == "boston, mpg"
     assert claims["StepDIRECT takes less time than PSO (20 rows a call)"] == "not measured"
-    faster, far_faster, best = report.aims(data)
+    faster, far_faster, best = report.targets(data)
     assert faster[1:] == ["100× (boston) to 100×", "yes"] and far_faster[1:] == ["on 2 of 2", "yes"]
     assert best[1:] == ["not on mpg", "✗ no"]
     peers = report.better_peers(data)
@@ -177,7 +177,7 @@ def test_what_did_not_run_meets_no_aim(bench):
     report, data = handmade(bench)
     for method in (report.AUTO, report.DEFAULT):
         part = data[~((data["problem"] == "mpg") & (data["method"] == method))]
-        assert any("mpg" in aim[1] and aim[2] == "✗ no" for aim in report.aims(part))
+        assert any("mpg" in target[1] and target[2] == "✗ no" for target in report.targets(part))
 
 
 def test_a_method_more_is_shown(bench, tmp_path):
@@ -204,7 +204,7 @@ def test_a_method_more_is_shown(bench, tmp_path):
     text = (tmp_path / "forest_table_quick.md").read_text(encoding="utf-8")
     gaps = next(t for t in tables(text) if t[-1][0] == "**proven optimum**")
     assert gaps[1][0] == "stochastic hill climbing"
-    assert "Not in these rows: random search" in text
+    assert "Missing: random search" in text
 
 
 def test_ctrl_c_leaves_no_row(bench, tmp_path, monkeypatch):
@@ -213,7 +213,7 @@ def test_ctrl_c_leaves_no_row(bench, tmp_path, monkeypatch):
     stopped = treeopt.stepdirect(problem.ensemble, problem.bounds, callback=stop, rng=0)
     monkeypatch.setattr(treeopt, "stepdirect", lambda *a, **k: stopped)
     arguments = ["--quick", "--problems", "mpg", "--methods", "treeopt default"]
-    with pytest.raises(SystemExit, match="goes on where it stopped"):
+    with pytest.raises(SystemExit, match="continues where it stopped"):
         bench("forest_table").main([*arguments, "--out", str(tmp_path)])
     assert not list(tmp_path.glob("*.csv"))
 
@@ -230,7 +230,7 @@ def test_figures_show_the_very_run(bench):
     problem = bench("problems").load("mpg")
     for settings in figures.SELECTING.values():
         state = figures.state_after(problem, settings, 300)
-        n = state.counter[figures.EVALUATED]
+        n = state.counter["evaluated"][0]
         run = treeopt.stepdirect(problem.ensemble, problem.bounds, settings=settings, rng=0)
         assert np.array_equal(run.values[:n], state.sample["f"][:n])
         lower, sides = figures.rectangles(state)
@@ -244,7 +244,7 @@ def test_selected_rectangles_are_on_the_lower_right_hull(bench):
     for settings in figures.SELECTING.values():
         state = figures.state_after(problem, settings, 500)
         size, value = figures.size_and_value(state, settings)
-        chosen = state.task["selected"][: state.counter[figures.SELECTED]]
+        chosen = state.task["selected"][: state.counter["selected"][0]]
         assert len(chosen) and size.max() in size[chosen]
         for j in chosen:  # some K > 0 makes it the least of f - K d σ
             smaller, larger = size < size[j], size > size[j]
@@ -281,7 +281,7 @@ def test_edits_fit_the_source(bench):
         changed = bench("ablation").edited(text, edit)
         assert changed != text, name
         ast.parse(changed)
-    with pytest.raises(ValueError, match="stands 0 times"):
+    with pytest.raises(ValueError, match="occurs 0 times"):
         bench("ablation").edited(text, ("no such line\n", "\n"))
 
 
@@ -354,7 +354,7 @@ def test_data_that_cannot_be_had_are_left_out(bench, monkeypatch, capsys):
     monkeypatch.setitem(bench("unseen").UNSEEN_DATA, "california", offline)
     problems = bench("unseen").at_hand()
     assert len(problems) == 63 and not any(p.startswith("california") for p in problems)
-    assert "california is left out" in capsys.readouterr().err
+    assert "california is omitted" in capsys.readouterr().err
 
 
 def test_unseen_reports_ranks_and_proofs(bench, tmp_path):

@@ -142,7 +142,7 @@ def test_tuning_tables_have_every_row(tuning_run, bench):
     wide = several.pivot_table(index=["split", "method"], columns="budget", values="validation")
     same = wide.drop(index=["GP-EI (scikit-learn)"], level="method").dropna()
     assert (same[300] >= same[100]).loc[:, ["random search", "DIRECT"], :].all()
-    for heading in ("## Where the default stands", "## Base trainings", "## The paper's order"):
+    for heading in ("## Results of the default", "## Base trainings", "## The paper's order"):
         assert heading in text
 
 
@@ -178,7 +178,7 @@ def test_verdicts_tell_when_a_peer_is_ahead(gain, verdict, bench):
     data = pd.DataFrame(rows)
     text = "\n".join(report.verdicts(data.assign(method=data["method"].astype("category"))))
     assert verdict in text
-    assert ("in 0; it has not in:" in text) == ("(1+1)" in text) == (gain > 0)
+    assert ("in 0. The exceptions are:" in text) == ("(1+1)" in text) == (gain > 0)
 
 
 def test_intervals_are_student_s(bench):
@@ -195,7 +195,7 @@ def test_missing_data_are_named_and_left_out(bench, monkeypatch, tmp_path, capsy
         monkeypatch.setenv(variable, str(tmp_path))
     cases = ["Synth one-vs-one SVM", "fourclass RBF-SVM", "statlog RBF-SVM"]
     assert bench("tuning_tables").at_hand(cases) == [cases[0], cases[2]]
-    assert "left out" in (text := capsys.readouterr().err) and "fourclass" in text
+    assert "omitted" in (text := capsys.readouterr().err) and "fourclass" in text
 
 
 # The landscape and the cost ----------------------------------------------------------------------
