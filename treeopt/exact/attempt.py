@@ -144,7 +144,7 @@ class _Attempt:
 
         self.run.report(fun, shown, *counts, progress)
         if not solver.proven:
-            self.run.check(gap, solver.evaluations)
+            self.run.check(gap if proof else np.inf, solver.evaluations)
 
     def _cells_at(self, point: Int32Array) -> IntArray:
         """Return the cells of a point given by its places."""

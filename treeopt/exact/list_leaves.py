@@ -127,7 +127,7 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
             continue
         if places.ordered[j]:
             n = int(cells.n_cells[i])
-            in_sequence = own[-1] - own[0] == own.size - 1 and own is places.cells[j]
+            in_sequence = len(grid.terms) == 1 and own[-1] - own[0] == own.size - 1
             below[below_start[i] : below_start[i] + n] = _count_up_to(own, n, in_sequence)
             limits.check_long()
         else:

@@ -51,8 +51,15 @@ class Difference:
         a, b = self.plus, self.minus
         if a.link != IDENTITY or b.link != IDENTITY:
             raise ModelFormatError(f"{a.source}: a difference is one of sums, without a link.")
-        if a.value.dtype != b.value.dtype or a.n_features != b.n_features:
-            raise ModelFormatError(f"{a.source}: the two sums differ in precision or features.")
+        for name in ("n_features", "input_dtype", "divisor", "accepts_nan", "accepts_inf"):
+            if getattr(a, name) != getattr(b, name):
+                raise ModelFormatError(f"{a.source}: the two sums differ in {name}.")
+        if a.value.dtype != b.value.dtype:
+            raise ModelFormatError(f"{a.source}: the two sums differ in precision.")
+        if not np.array_equal(a.missing_value, b.missing_value, equal_nan=True):
+            raise ModelFormatError(f"{a.source}: the two sums differ in missing_value.")
+        if set(a.categories) != set(b.categories):
+            raise ModelFormatError(f"{a.source}: the two sums differ in categories.")
 
     def __repr__(self) -> str:
         return (

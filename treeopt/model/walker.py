@@ -204,5 +204,6 @@ def line(ensemble: Predictor, x: Any, feature: int | str) -> Line:
 
 def _above(cuts: Array, dtype: np.dtype[Any]) -> float:
     """Return a number above all cuts; not an integer, unless the cuts are large."""
-    last = cuts[-1:].astype(dtype)
-    return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))
+    with np.errstate(all="ignore"):
+        last = cuts[-1:].astype(dtype)
+        return float(max([0.0, *(cuts[-1:] + 1.5), *np.nextafter(last, dtype.type(np.inf))]))

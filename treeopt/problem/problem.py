@@ -19,7 +19,7 @@ from treeopt.run.limits import Limits
 from treeopt.types import Array, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """The objective, the allowed inputs and the constraints. Problems are immutable.
 
@@ -50,6 +50,10 @@ class Problem:
     fixed: tuple[Any, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     limits: Limits | None = None
+
+    def __repr__(self) -> str:
+        model = self.objective.model
+        return f"<Problem of {model.source}: {model.n_features} features, {model.n_trees} trees>"
 
     def asked(self, sense: float, fixed: Any, limits: Limits) -> Problem:
         """Return the problem with another sense, more fixed values and limits."""
@@ -98,7 +102,7 @@ class Problem:
         total: FloatArray = np.zeros(len(cells))
         for k, term in enumerate(self.objective.terms):
             total = total + term.weight * term.sums_at(self.grid.own_points(k, cells))
-        return self.objective.sign * total
+        return self.objective.sign * (total + self.objective.constant)
 
     def margin_at(self, cells: IntArray) -> Any:
         """Return the sum of the terms at one point, in the arithmetic of the models."""

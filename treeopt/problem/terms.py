@@ -77,7 +77,7 @@ class ModelTerm:
         """Return the sums of the leaves at points ``[point, feature]``."""
         values = self.ensemble.compiled.leaf_value[self.leaves_at(cells)]
         sums: FloatArray = values.sum(axis=1, dtype=np.float64)
-        return sums + self.ensemble.base
+        return sums
 
     def total_at(self, cells: IntArray) -> Any:
         """Return the margin at one point, in the arithmetic of the model."""
