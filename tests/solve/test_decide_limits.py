@@ -310,10 +310,10 @@ def test_places_are_ordered_by_the_nearest(monkeypatch):
         order.append(rest.pop(int(np.argmin(apart))))
     assert found.cells[j].tolist() == places[order].tolist()
     monkeypatch.setattr(places_module, "SLOTS_AT_ONCE", 1)
-    assert np.array_equal(found._side_by_side(int(j), places), places[order])
+    assert np.array_equal(found._group_alike(int(j), places), places[order])
     found._limits = Limits(1e-9)
     with found._limits:
-        assert np.array_equal(found._side_by_side(int(j), places), places)
+        assert np.array_equal(found._group_alike(int(j), places), places)
 
 
 # Memory.

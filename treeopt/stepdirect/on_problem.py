@@ -11,7 +11,14 @@ from treeopt.errors import InputError
 from treeopt.model.difference import Model
 from treeopt.model.frames import named
 from treeopt.problem.bounds import feature_label
-from treeopt.problem.dimensions import Choice, Dimension, Dimensions, Integer, Real
+from treeopt.problem.dimensions import (
+    LARGEST_INTEGER,
+    Choice,
+    Dimension,
+    Dimensions,
+    Integer,
+    Real,
+)
 from treeopt.problem.problem import Problem
 from treeopt.result.answer import Answer
 from treeopt.run.progress import DecisionProgress, Progress
@@ -25,15 +32,16 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
     """Search until a limit is reached; there is no bound."""
     objective, places, limits = problem.objective, problem.places, run.limits
     dimensions = Dimensions([dimension_of(problem, j) for j in range(objective.model.n_features)])
-    with limits.pause():  # the conversion of the model
+    with limits.pause():  # the conversion of the model, and the compilation of its kernels
         signed = objective.model.signed(objective.sign)
-        at_once = min(rows_at_once(term.ensemble) for term in objective.terms)
-    beside = _BesideMissing.of(problem, signed)
+        snap = _Snap.of(problem, signed)
+        corner = dimensions.values(dimensions.codes(np.zeros((1, dimensions.free.size))))
+        snap.predict(corner)
 
     def cells_of(x: Any) -> IntArray:
-        if x is None:  # nothing was evaluated before the run was stopped
-            x = np.full(objective.model.n_features, np.nan)
-        cells: IntArray = places.cells_at(places.of_points(beside.snap(x[None, :])))[0]
+        if x is None:  # the run was stopped before the first evaluation
+            x = corner[0]
+        cells: IntArray = places.cells_at(places.of_points(snap(x[None, :])))[0]
         return cells
 
     def tell(now: Progress) -> None:
@@ -50,10 +58,10 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
     own = Run(limits, run.max_evals, callback=tell if is_told else None, seed=run.seed)
     result = search_within(
         own,
-        beside.predict if beside.columns.any() else signed,
+        snap.predict if snap.is_needed else signed,
         dimensions,
         weights=objective.model.importances,
-        at_once=at_once,
+        at_once=rows_at_once(signed),
         with_points=False,
     )
     limits.finish()
@@ -90,7 +98,7 @@ def dimension_of(problem: Problem, column: int) -> Dimension:
     if column in space.values and low < high:
         return Choice(tuple(space.values[column].tolist()))
     try:
-        if space.integer[column] and low < high:
+        if space.integer[column] and low < high and max(-low, high) <= LARGEST_INTEGER:
             return Integer(int(low), int(high))
         return Real(low, high)
     except InputError as error:
@@ -98,8 +106,8 @@ def dimension_of(problem: Problem, column: int) -> Dimension:
 
 
 @dataclass(frozen=True, eq=False)
-class _BesideMissing:
-    """Keeps points away from the number that means missing, where that is no choice.
+class _Snap:
+    """What dimensions cannot express: numbers that mean missing, and very large integers.
 
     Attributes
     ----------
@@ -107,30 +115,43 @@ class _BesideMissing:
         The problem.
     model : Ensemble or Difference
         What is predicted.
-    columns : bool array
-        The features with such a number between their bounds.
+    beside_missing : bool array
+        Features with a number between their bounds that means missing and may not be chosen.
+    rounded : bool array
+        Integer features with bounds beyond the integers that a dimension can count.
     """
 
     problem: Problem
     model: Model
-    columns: BoolArray
+    beside_missing: BoolArray
+    rounded: BoolArray
 
     @classmethod
-    def of(cls, problem: Problem, model: Model) -> _BesideMissing:
+    def of(cls, problem: Problem, model: Model) -> _Snap:
+        """Return what a problem needs."""
         space, grid = problem.space, problem.grid
         between = (space.lower < grid.missing_low) & (grid.missing_high < space.upper)
-        return cls(problem, model, between & ~space.may_be_missing)
+        large = np.maximum(-space.lower, space.upper) > LARGEST_INTEGER
+        rounded = space.integer & large & ~space.fixed
+        return cls(problem, model, between & ~space.may_be_missing, rounded)
 
-    def snap(self, X: FloatArray) -> FloatArray:
-        """Return the points, with numbers that mean missing moved to the next one that does not."""
-        grid, integer = self.problem.grid, self.problem.space.integer
+    @property
+    def is_needed(self) -> bool:
+        """Whether any point may be changed."""
+        return bool(self.beside_missing.any() or self.rounded.any())
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Return admissible points; a number that means missing becomes the next one."""
+        grid, space = self.problem.grid, self.problem.space
         X = X.copy()
+        rounded = self.rounded
+        X[:, rounded] = np.clip(np.round(X[:, rounded]), space.lower[rounded], space.upper[rounded])
         beside = np.nextafter(grid.missing_high, np.inf)
-        for column in np.flatnonzero(self.columns):
+        for column in np.flatnonzero(self.beside_missing):
             means_missing = (X[:, column] >= grid.missing_low) & (X[:, column] <= grid.missing_high)
-            X[means_missing, column] = np.ceil(beside) if integer[column] else beside
+            X[means_missing, column] = np.ceil(beside) if space.integer[column] else beside
         return X
 
     def predict(self, X: FloatArray) -> Array:
-        """Return the predictions at these points."""
-        return self.model.predict(self.snap(X))
+        """Return the predictions at the admissible points."""
+        return self.model.predict(self(X))

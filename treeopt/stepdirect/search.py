@@ -79,9 +79,11 @@ def search_within(
     return search.result(caller.error, with_points)
 
 
-def rows_at_once(ensemble: Ensemble) -> int:
-    """Return the number of points that an ensemble may predict between two checks of the limits."""
-    steps = ensemble.n_trees * max(ensemble.compiled.depth, 1)
+def rows_at_once(model: Model) -> int:
+    """Return the number of points that a model may predict between two checks of the limits."""
+    if isinstance(model, Difference):
+        return min(rows_at_once(model.plus), rows_at_once(model.minus))
+    steps = model.n_trees * max(model.compiled.depth, 1)
     return int(min(max(FIRST_STEPS // steps, 1), FIRST_SLICE))
 
 
@@ -198,19 +200,21 @@ class CubeSearch(Search):
 
     def on_model(self, model: Model) -> None:
         """Run on the predictions of a model."""
+        limits, p = self.run.limits, self.weight.size
+        with limits.pause():  # the conversion of the model, and the compilation of its kernels
+            if p:
+                # Refuses what the model's library refuses.
+                model.predict(self.points(np.stack([np.zeros(p), np.ones(p)])))
+            size = rows_at_once(model)
         if isinstance(model, Ensemble):
-            return self.on_ensemble(model)
-        return self.on_function(VectorizedCaller(model.predict, self.run.limits))
+            return self.on_ensemble(model, size)
+        caller = VectorizedCaller(model.predict, limits)
+        caller.at_once = size
+        return self.on_function(caller)
 
-    def on_ensemble(self, ensemble: Ensemble) -> None:
-        """Run on an ensemble, in the compiled loop if possible."""
+    def on_ensemble(self, ensemble: Ensemble, size: int) -> None:
+        """Run on an ensemble, in the compiled loop if possible; ``size`` points at first."""
         limits, box, p = self.run.limits, self.box, self.weight.size
-        with limits.pause():  # the conversion of the model
-            if box is not None and p:
-                ensemble.predict(
-                    np.stack([box.lower, box.upper])
-                )  # refuses what the model's library refuses
-            size = rows_at_once(ensemble)
         long_batches = size < FIRST_SLICE and 2 * p + 1 > 8 * size
         if box is None or not p or ensemble.link.by_numpy or long_batches:
             caller = VectorizedCaller(ensemble.predict, limits)
