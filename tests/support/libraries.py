@@ -1,7 +1,7 @@
 """What the tests must know about each model library: one small object per family.
 
-A new library is one more subclass of `Library`, one table in `tests/cases.py` and one subclass of
-`tests.support.contract.AdapterContract`.
+A new library is one more subclass of `Library`, one table in `tests/support/cases.py` and one
+subclass of `tests.support.contract.AdapterContract`.
 """
 
 from __future__ import annotations
