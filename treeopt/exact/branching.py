@@ -63,9 +63,6 @@ class CutRoom(NamedTuple):
         What is left of the box.
     common_low, common_high : int32 arrays
         What the best boxes of all trees have in common.
-    active, reach_low, reach_high : int64 arrays
-        Features along which the boxes of a tree so far do not reach through the node's box, and
-        how far they reach.
     """
 
     loss: FloatArray
@@ -75,15 +72,11 @@ class CutRoom(NamedTuple):
     high: Int32Array
     common_low: Int32Array
     common_high: Int32Array
-    active: IntArray
-    reach_low: IntArray
-    reach_high: IntArray
 
 
 def new_cut_room(p: int, n_places: int) -> CutRoom:
     """Return room for a grid of ``p`` features."""
     low, high, common_low, common_high = (np.empty(p, np.int32) for _ in range(4))
-    active, reach_low, reach_high = (np.empty(p, np.int64) for _ in range(3))
     return CutRoom(
         loss=np.empty((2, n_places)),
         touched=np.empty(p, np.int64),
@@ -92,9 +85,6 @@ def new_cut_room(p: int, n_places: int) -> CutRoom:
         high=high,
         common_low=common_low,
         common_high=common_high,
-        active=active,
-        reach_low=reach_low,
-        reach_high=reach_high,
     )
 
 
@@ -170,8 +160,12 @@ def add_losses(
     of no interest. Where they never do, the node's box becomes as narrow as they reach.
     """
     value, row_box, arena = lists.value, lists.box, lists.arena
-    active, reach_low, reach_high = room.active, room.reach_low, room.reach_high
     p, work = box.size // 2, 0
+    # Features along which the boxes of a tree so far do not reach through the node's box, and how
+    # far they reach. In arrays of its own the compiler keeps them quicker at hand.
+    active = np.empty(p, np.int64)
+    reach_low = np.empty(p, np.int64)
+    reach_high = np.empty(p, np.int64)
     loss, touched, sum_of_losses = room.loss, room.touched, room.sum_of_losses
     new_low, new_high = room.low, room.high
     common_low, common_high = room.common_low, room.common_high
@@ -179,7 +173,6 @@ def add_losses(
         s, end = arena[at + t], arena[at + t + 1]
         row = arena[s]
         best = value[row]
-        # Features along which the best box does not reach through the node's box.
         n_active = 0
         for k in range(p):
             low, high = row_box[row, k], row_box[row, p + k]

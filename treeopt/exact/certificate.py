@@ -144,20 +144,20 @@ class Certificate:
 
     def _model_error(self, low: float, high: float, slack: float) -> float:
         """Return the maximum error of the models' sums at points whose true sum is in a range."""
-        ranges = np.array([own.range for own in self.terms])
-        total_low, total_high = ranges.sum(axis=0)
+        ranges = [own.range for own in self.terms]
+        total_low, total_high = (sum(ends) for ends in zip(*ranges, strict=True))
         error = 0.0
         for own, (own_low, own_high) in zip(self.terms, ranges, strict=True):
             others_low, others_high = total_low - own_low, total_high - own_high
             error += own.error(low - others_high, high - others_low, slack)
         # The addition of the terms. A single term needs none; half a step more is harmless.
-        bounds = np.array([max(total_low, low - slack), min(total_high, high + slack)])
-        bounds = bounds.astype(self.objective.dtype)
-        error += half_steps(bounds[:1], bounds[1:])
+        as_dtype = self.objective.dtype.type
+        bounds = as_dtype(max(total_low, low - slack)), as_dtype(min(total_high, high + slack))
+        error += half_steps(*bounds)
         if self._divides_terms:
             # Each division rounds, and so does the addition of the quotients.
-            largest = np.abs(ranges).max(axis=1).sum() + np.abs(bounds).max()
-            error += float(largest) * float(np.finfo(self.objective.dtype).eps)
+            largest = sum(max(map(abs, ends)) for ends in ranges) + float(max(map(abs, bounds)))
+            error += largest * float(np.finfo(as_dtype).eps)
         return error
 
     @property

@@ -160,11 +160,15 @@ def best_move(leaves: Leaves, walk: Walk, touched: BoolArray, total: float) -> L
 
 
 @kernel
-def descend(leaves: Leaves, walk: Walk, min_decrease: float, max_passes: int) -> float:
-    """Make the best moves that decrease the sum by more than ``min_decrease``; return the sum.
+def descend(
+    leaves: Leaves, walk: Walk, point: Int32Array, min_decrease: float, max_passes: int
+) -> float:
+    """Go to a point and make the best moves from there; return the sum at the end.
 
-    Ends where there is none, or after ``max_passes`` passes of the whole walk.
+    Ends where no move decreases the sum by more than ``min_decrease``, or after ``max_passes``
+    passes of the whole walk.
     """
+    go_to(leaves, walk, point)
     state = walk.state[0]
     lines: Lines = scan_lines(leaves, walk)
     while lines.change < -min_decrease and state.passes < max_passes:
@@ -233,7 +237,7 @@ class LocalSearch:
     ) -> None:
         self.leaves, self.search_error, self.call = leaves, search_error, call
         self.settings = settings
-        self.walk = new_walk(leaves)
+        self.walk, self.n_places = new_walk(leaves), np.diff(leaves.place_start)
         self.starts = list(starts)
         self.rng = np.random.default_rng(seed)
         self.elite: list[Int32Array] = []
@@ -265,12 +269,14 @@ class LocalSearch:
         else:
             point = self.elite[self.rng.integers(len(self.elite))].copy()
             axes = self.rng.integers(point.size, size=self.rng.integers(2, 5))
-            point[axes] = self.rng.integers(np.diff(self.leaves.place_start)[axes])
+            point[axes] = self.rng.integers(self.n_places[axes])
             self.descend_from(point, max_passes)
 
     def descend_from(self, point: Int32Array, max_passes: int) -> None:
         """Descend from a point, and keep the local minimum if it is a good one."""
-        value = float(self.call(self._descent, point, max_passes))
+        value = float(
+            self.call(descend, self.leaves, self.walk, point, self.search_error, max_passes)
+        )
         if self.leaves.stop[0]:
             # Not finished: the best point on the way counts.
             value = float(self.walk.state["lowest"][0])
@@ -289,8 +295,3 @@ class LocalSearch:
         elif value < max(self.values):
             worst = int(np.argmax(self.values))
             self.elite[worst], self.values[worst] = self.walk.at.copy(), value
-
-    def _descent(self, point: Int32Array, max_passes: int) -> float:
-        """Go to a point and descend from there; return the sum at the end."""
-        go_to(self.leaves, self.walk, point)
-        return float(descend(self.leaves, self.walk, self.search_error, max_passes))

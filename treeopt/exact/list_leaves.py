@@ -116,26 +116,26 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
     features = grid.features_of(k)
     free = np.full(len(places.cells), -1, np.int64)
     free[places.free] = np.arange(places.free.size)
+    own_cells = [grid.own_cells(k, i, places.cells[j]) for i, j in enumerate(features)]
+    first = np.array([own[0] for own in own_cells], np.int64)
     below_start = np.cumsum(np.append(0, cells.n_cells))
-    below = np.zeros(int(below_start[-1]), np.int64)
-    only_cell = np.zeros(features.size, np.int64)
+    below = _count_up_to_each(cells.n_cells, first, [own.size for own in own_cells])
     place_cell = np.empty(int(places.start[-1]), np.int64)
-    for i, j in enumerate(features):
-        own = grid.own_cells(k, i, places.cells[j])
-        only_cell[i] = own[0]
+    for i, (j, own) in enumerate(zip(features, own_cells, strict=True)):
         if free[j] < 0:
             continue
-        if places.ordered[j]:
-            n = int(cells.n_cells[i])
-            in_sequence = len(grid.terms) == 1 and own[-1] - own[0] == own.size - 1
-            below[below_start[i] : below_start[i] + n] = _count_up_to(own, n, in_sequence)
-            limits.check_long()
-        else:
+        if not places.ordered[j]:
             place_cell[places.start[free[j]] : places.start[free[j] + 1]] = own
+        elif len(grid.terms) > 1 or own[-1] - own[0] != own.size - 1:
+            # Not consecutive: some cells are left out, or several places lie in one cell.
+            all_cells = np.arange(cells.n_cells[i])
+            counts = np.searchsorted(own, all_cells, side="right")
+            below[below_start[i] : below_start[i + 1]] = counts
+            limits.check_long()
     ordered = np.array([places.ordered[j] for j in places.free], np.bool_)
     return GridPlaces(
         free=free[features],
-        cell=only_cell,
+        cell=first,
         ordered=ordered,
         unordered=np.flatnonzero(~ordered),
         place_start=places.start,
@@ -145,13 +145,14 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
     )
 
 
-def _count_up_to(cells: IntArray, n: int, in_sequence: bool) -> IntArray:
-    """Return, for each of ``0..n-1``, the number of cells up to it; ``cells`` are ascending."""
-    numbers = np.arange(n)
-    if in_sequence:
-        counts: IntArray = np.clip(numbers - cells[0] + 1, 0, cells.size)
-        return counts
-    return np.searchsorted(cells, numbers, side="right")
+def _count_up_to_each(n_cells: IntArray, first: IntArray, n_places: list[int]) -> IntArray:
+    """Return, for each cell of each feature, the number of places in the cells up to it.
+
+    Feature ``i`` has places in ``n_places[i]`` consecutive cells from ``first[i]`` on.
+    """
+    origin = np.cumsum(n_cells) - n_cells + first - 1
+    counts = np.arange(n_cells.sum()) - np.repeat(origin, n_cells)
+    return np.minimum(np.maximum(counts, 0), np.repeat(n_places, n_cells))
 
 
 def _first_columns(table: Array, n: int, limits: Limits, at_once: int) -> Array:

@@ -11,6 +11,7 @@ The grid depends only on the terms and is built once. `Places` are the cells tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import nextafter
 from typing import Any
 
@@ -119,6 +120,10 @@ class Grid:
 
     def cells_alike(self, cells: IntArray) -> list[BoolArray]:
         """Return, for each feature, the cells that all terms treat like the cell of a point."""
+        if not self._own_cell:
+            own = self.terms[0].cells_alike(cells)
+            ends = np.cumsum(self.n_cells).tolist()
+            return [own[begin:end] for begin, end in pairwise([0, *ends])]
         alike = [np.ones(n, np.bool_) for n in self.n_cells]
         for k, term in enumerate(self.terms):
             own = term.cells_alike(self.own_points(k, cells[None, :])[0])

@@ -28,6 +28,9 @@ SLOTS_AT_ONCE = 32
 """Number of slots whose keys are compared between two checks of the limits."""
 
 
+NO_NUMBERS: FloatArray = np.empty(0)
+
+
 class Places:
     """The admissible cells of each feature of a grid.
 
@@ -195,12 +198,13 @@ class Places:
             if space.fixed[column]:
                 continue
             low, high = lower[column], upper[column]
-            numbers = space.values.get(column, np.empty(0))
+            numbers = space.values.get(column, NO_NUMBERS)
             if j >= 0 and cells[j] == grid.n_numbers(j):
                 x[column], lower[column], upper[column] = self._missing(column, numbers)
                 continue
             if j >= 0:
-                numbers = numbers[alike[j][grid.cell_of(j, numbers)]]
+                if numbers.size:
+                    numbers = numbers[alike[j][grid.cell_of(j, numbers)]]
                 if not grid.has_sets[j] or column not in space.values:
                     low, high = self._run(j, int(cells[j]), np.flatnonzero(~alike[j]), low, high)
             elif not space.may_be_missing[column]:
@@ -209,7 +213,8 @@ class Places:
                 low, high = numbers[0], numbers[-1]
                 labels = self.model.categories[column].label_of
                 categories[column] = tuple(labels.get(v, v) for v in numbers.tolist())
-            numbers = numbers[(low <= numbers) & (numbers <= high)]
+            if numbers.size:
+                numbers = numbers[(low <= numbers) & (numbers <= high)]
             if space.integer[column]:
                 low, high = np.ceil(low), np.floor(high)
             x[column] = self._middle(j, low, high, numbers, bool(space.integer[column]))

@@ -84,17 +84,20 @@ class Caller:
                 self.limits.check()
             some = points[first : first + self.at_once]
             errors = self.evaluate(first, _copied(some))
-            for x, error in zip(some, errors, strict=False):
-                if error is not None and self.error is None:
-                    self.error = error
-                    warnings.warn(
-                        f"fun failed at {point_text(x)} with {error.rstrip('.')}. Failed "
-                        "evaluations are counted, and the search goes on."
-                        f"{'' if self.begun else _HINT}",
-                        RuntimeWarning,
-                        stacklevel=_stack_depth(),
-                    )
+            if self.error is None and any(errors):
+                self.warn(some, errors)
             self.begun = True
+
+    def warn(self, points: Points, errors: list[str | None]) -> None:
+        """Show the first exception of the function as a warning."""
+        x, error = next(pair for pair in zip(points, errors, strict=False) if pair[1])
+        self.error = error
+        warnings.warn(
+            f"fun failed at {point_text(x)} with {str(error).rstrip('.')}. Failed evaluations are "
+            f"counted, and the search goes on.{'' if self.begun else _HINT}",
+            RuntimeWarning,
+            stacklevel=_stack_depth(),
+        )
 
     def evaluate(self, first: int, points: Points) -> list[str | None]:
         """Fill `values` from ``first`` on; return what went wrong at the points."""
