@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -18,38 +18,55 @@ R = TypeVar("R")
 
 
 def takes_arguments_of(
-    function: Callable[Concatenate[float, P], R], options: Callable[..., Any]
+    function: Callable[Concatenate[Any, P], Any], options: Callable[..., Any]
 ) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """Return a decorator that gives a function the signature of another without its first argument.
 
     If ``function`` takes ``**options``, the signature has the parameters of ``options`` instead. A
     signature is thus written once, and is shown and checked wherever it is used.
     """
+    return lambda other: _with_arguments(other, _shared(function, options))
+
+
+def method_takes_arguments_of(
+    function: Callable[Concatenate[Any, P], Any], options: Callable[..., Any]
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Return a decorator as `takes_arguments_of` does, for a method, which takes ``self`` first."""
+    own = Parameter("self", Parameter.POSITIONAL_ONLY)
+    return lambda other: _with_arguments(other, [own, *_shared(function, options)])
+
+
+def _shared(function: Callable[..., Any], options: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function and of its options, without the first one."""
     parameters: list[Parameter] = []
     for parameter in list(signature(function).parameters.values())[1:]:
         if parameter.kind is Parameter.VAR_KEYWORD:
             parameters += signature(options).parameters.values()
         else:
             parameters.append(parameter)
-    shared = signature(function).replace(parameters=parameters)
+    return parameters
+
+
+def _with_arguments(other: Callable[..., R], parameters: list[Parameter]) -> Callable[..., R]:
+    """Return a function that checks its arguments first."""
+    own = signature(other)
+    shared = Signature(parameters, return_annotation=own.return_annotation)
     keywords = {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
     n_others = len(parameters) - len(keywords)
 
-    def decorate(other: Callable[..., R]) -> Callable[P, R]:
-        @wraps(other)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            # Binding takes 20 µs: only if something may be wrong.
-            if len(args) != n_others or not kwargs.keys() <= keywords:
-                try:
-                    shared.bind(*args, **kwargs)
-                except TypeError as error:
-                    raise TypeError(f"{other.__name__}() {error}") from None
-            return other(*args, **kwargs)
+    @wraps(other)
+    def checked(*args: Any, **kwargs: Any) -> R:
+        # Binding takes 20 µs: only if something may be wrong.
+        if len(args) != n_others or not kwargs.keys() <= keywords:
+            try:
+                shared.bind(*args, **kwargs)
+            except TypeError as error:
+                name = other.__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{name}() {error}") from None
+        return other(*args, **kwargs)
 
-        checked.__signature__ = shared  # type: ignore[attr-defined]
-        return checked
-
-    return decorate
+    checked.__signature__ = shared  # type: ignore[attr-defined]
+    return checked
 
 
 def read_seed(rng: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -31,7 +32,7 @@ def model():
 
 def same(one: treeopt.Decision, other: treeopt.Decision) -> bool:
     keys = ("fun", "bound", "status", "nodes", "nfev", "message")
-    assert all(getattr(one, key) == getattr(other, key) for key in keys)
+    assert all(repr(getattr(one, key)) == repr(getattr(other, key)) for key in keys)
     return one.frame.equals(other.frame) and np.array_equal(one.region[:2], other.region[:2])
 
 
@@ -77,17 +78,65 @@ def test_the_model_is_converted_once(model, monkeypatch):
 def test_it_does_not_change(model):
     problem = treeopt.Problem(model, X)
     with pytest.raises(FrozenInstanceError):
-        problem.objective = None
+        problem._core = None
     first = problem.minimize(rng=0)
     problem.maximize(fixed={"a": 0.1}, rng=3)
     assert same(first, problem.minimize(rng=0))
+
+
+def test_options_of_the_problem_are_the_defaults_of_questions(model):
+    problem = treeopt.Problem(model, X, method="local", max_evals=7, rng=0)
+    asked = problem.minimize()
+    assert asked.nfev == 7 and asked.status is Status.EVAL_LIMIT
+    assert same(asked, treeopt.minimize(model, X, method="local", max_evals=7, rng=0))
+    proven = problem.minimize(method="auto", max_evals=None)
+    assert same(proven, treeopt.minimize(model, X, rng=0))
+
+
+def test_it_can_be_pickled(model):
+    problem = treeopt.Problem(model, X, fixed={"a": 0.2}, rng=0)
+    problem.minimize()
+    copy = pickle.loads(pickle.dumps(problem))
+    assert same(copy.maximize(), problem.maximize())
+    assert np.array_equal(copy.evaluate(X), model.predict(X))
+    assert repr(copy) == repr(problem)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "arguments", "message"),
+    [
+        (X, {"fixed": {"q": 1}}, "feature 'q' is unknown"),
+        (X, {"fixed": {"a": "red"}}, "fixed.'a'. has 'red', which is not a number"),
+        (X, {"integer": "e"}, "'e' is unknown"),
+        (X, {"categories": {"a": []}}, "categories.'a'. is empty"),
+        (X, {"gap": -1}, "gap is -1"),
+        (X, {"method": "magic"}, "method is 'magic'"),
+        (X[["a", "b"]], {}, "bounds lacks 'c', 'd'"),
+        ({"a": (1, 0)}, {}, "the lower bound is above the upper bound"),
+        ({"a": (0, 1)}, {"fixed": {"a": 2}}, "fixed has 2 for feature 'a', outside its bounds"),
+        ({"a": (0, 9)}, {"fixed": {"a": 2.5}, "integer": "a"}, "must be an integer"),
+        ({"a": (0, 9)}, {"fixed": {"a": 2}, "categories": {"a": [1, 3]}}, "not among its"),
+        (dict.fromkeys("abcd", (0, 1)), {"fixed": {"a": 2}}, "outside its bounds"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(model, bounds, arguments, message):
+    """Not when the first question is asked."""
+    with pytest.raises(InputError, match=message):
+        treeopt.Problem(model, bounds, **arguments)
+
+
+def test_it_shows_what_a_user_needs(model):
+    problem = treeopt.Problem(model, X)
+    public = [name for name in dir(problem) if not name.startswith("_")]
+    assert public == ["evaluate", "maximize", "minimize"]
+    assert repr(problem) == "<Problem of RandomForestRegressor: 4 features, 15 trees>"
 
 
 def test_a_pair_of_classes_is_two_terms():
     labels = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
     made = GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, labels)
     problem = treeopt.Problem(made, X, output="raw", class_index=(2, 0))
-    assert [term.weight for term in problem.objective.terms] == [1.0, -1.0]
+    assert [term.weight for term in problem._core.objective.terms] == [1.0, -1.0]
     margin = made.decision_function(X)
     for verb, sense in (("minimize", "min"), ("maximize", "max")):
         res = getattr(problem, verb)(rng=0)
@@ -133,11 +182,13 @@ def test_constraints_are_part_of_the_question(model):
 
 def test_minimize_and_maximize_share_one_signature():
     assert inspect.signature(treeopt.minimize) == inspect.signature(treeopt.maximize)
+    own = inspect.signature(treeopt.Problem).parameters
+    assert own == inspect.signature(treeopt.minimize).parameters
     methods = treeopt.Problem.minimize, treeopt.Problem.maximize
     assert inspect.signature(methods[0]) == inspect.signature(methods[1])
     names = list(inspect.signature(treeopt.minimize).parameters)
     assert names[:2] == ["objective", "bounds"] and "options" not in names
-    shared = {*inspect.signature(methods[0]).parameters} - {"problem"}
+    shared = {*inspect.signature(methods[0]).parameters} - {"self"}
     assert shared < {*names}
 
 

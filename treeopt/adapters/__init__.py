@@ -104,24 +104,34 @@ def check_output(output: Any) -> None:
         raise InputError(f"output is {output!r}: pass one of {', '.join(map(repr, OUTPUTS))}.")
 
 
-def own_prediction(
-    model: Any, output: str = "auto", class_index: int | tuple[int, int] | None = None
-) -> Callable[[Array], Array]:
-    """Return the library's own prediction of the chosen output, as a function of a matrix or frame.
+class OwnPrediction:
+    """The library's own prediction of the chosen output, as a function of a matrix or frame.
 
-    Forests that would sum on several threads are summed in order.
+    Forests that would sum on several threads are summed in order. It can be pickled if the model
+    can.
     """
-    predict: Callable[[Array], Array] = _adapter(model).own_prediction(model, output, class_index)
-    return predict
+
+    def __init__(
+        self, model: Any, output: str = "auto", class_index: int | tuple[int, int] | None = None
+    ) -> None:
+        self._arguments = (model, output, class_index)
+        self._predict: Callable[[Any], Array] = _adapter(model).own_prediction(*self._arguments)
+
+    def __call__(self, X: Any) -> Array:
+        """Return the predictions for the rows of X."""
+        return self._predict(X)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OwnPrediction, self._arguments
 
 
 def convert(
     model: Any, output: str, class_index: int | tuple[int, int] | None
-) -> tuple[Model, Callable[[Any], Array] | None]:
+) -> tuple[Model, OwnPrediction | None]:
     """Return a model as `from_model` does, and its own prediction; None if it is converted."""
     converted: Model = from_model(model, output=output, class_index=class_index)
     is_converted = isinstance(model, Ensemble | Difference)
-    return converted, None if is_converted else own_prediction(model, output, class_index)
+    return converted, None if is_converted else OwnPrediction(model, output, class_index)
 
 
 def _adapter(model: Any) -> ModuleType:

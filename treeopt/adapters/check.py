@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.adapters import from_model, own_prediction
+from treeopt.adapters import OwnPrediction, from_model
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError
 from treeopt.model.difference import Difference
@@ -85,7 +85,7 @@ def check_conversion(
             "the original model."
         )
     ensemble = from_model(model, output=output, class_index=class_index)
-    reference = own_prediction(model, output, class_index)
+    reference = OwnPrediction(model, output, class_index)
     rows = ensemble._matrix(X)
     compared = different = 0
     worst = 0.0

@@ -26,7 +26,7 @@ def list_leaves(
     The boxes of the terms are concatenated. Values are signed so that smaller is better.
     """
     sign = problem.objective.sign
-    terms = enumerate(places.grid.terms)
+    terms = enumerate(problem.objective.terms)
     listed = [_list_term(k, term, sign, places, limits, settings) for k, term in terms]
     if len(listed) == 1:
         value, low, high, leaf, start = listed[0]
@@ -152,7 +152,8 @@ def _count_up_to_each(n_cells: IntArray, first: IntArray, n_places: list[int]) -
     """
     origin = np.cumsum(n_cells) - n_cells + first - 1
     counts = np.arange(n_cells.sum()) - np.repeat(origin, n_cells)
-    return np.minimum(np.maximum(counts, 0), np.repeat(n_places, n_cells))
+    counted: IntArray = np.minimum(np.maximum(counts, 0), np.repeat(n_places, n_cells))
+    return counted
 
 
 def _first_columns(table: Array, n: int, limits: Limits, at_once: int) -> Array:

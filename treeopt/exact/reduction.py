@@ -43,7 +43,7 @@ def reduce_places(
     if not sets and enough >= 1:
         return places, starts  # each leaf is one box
     work = _Parts(limits, settings.reduction_slice, settings.reduction_leaves)
-    reaches = _reaches(places, sets, limits)
+    reaches = _reaches(problem, sets, limits)
     if _n_boxes(objective.n_leaves, reaches, work) <= enough * objective.n_leaves:
         return places, starts
     starting = starts[: settings.reduction_descents]
@@ -54,28 +54,28 @@ def reduce_places(
         for j in places.free
         if objective.n_leaves * grid.n_cells[j] <= settings.max_reduction_cells and j not in sets
     ]
-    reaches |= _reaches(places, small, limits)
+    reaches |= _reaches(problem, small, limits)
     certificate = Certificate(objective, None)
     slack = 2 * certificate.model_error + 4 * certificate.search_error
     smaller = places.keeping(_kept(problem, reaches, value + slack, work))
     return smaller, smaller.of_cells(places.cells_at(np.vstack([best, starts])))
 
 
-def _reaches(places: Places, features: Iterable[int], limits: Limits) -> dict[int, BoolArray]:
+def _reaches(problem: Problem, features: Iterable[int], limits: Limits) -> dict[int, BoolArray]:
     """Return which places of some features lead to each leaf, ``[leaf, place]``."""
     found = {}
     with limits.pause():
         _compile()
     for j in features:
         limits.check()
-        found[j] = _reach(places, j, limits)
+        found[j] = _reach(problem, j, limits)
     return found
 
 
-def _reach(places: Places, j: int, limits: Limits) -> BoolArray:
+def _reach(problem: Problem, j: int, limits: Limits) -> BoolArray:
     """Return which places of a feature lead to each leaf; leaves of terms are concatenated."""
-    grid, parts = places.grid, []
-    for k, term in enumerate(grid.terms):
+    grid, places, parts = problem.grid, problem.places, []
+    for k, term in enumerate(problem.objective.terms):
         own = np.flatnonzero(grid.features_of(k) == j).tolist()
         if not own:
             shape = (term.ensemble.n_leaves, places.cells[j].size)
@@ -172,7 +172,7 @@ def _kept(
     for j, cells in enumerate(places.cells):
         if cells.size == 1:
             work.limits.check()
-            alive &= _reach(places, j, work.limits)[:, 0]
+            alive &= _reach(problem, j, work.limits)[:, 0]
     changed = True
     while changed:
         changed = False

@@ -58,7 +58,6 @@ def read_pairs(
     bounds: Any,
     ensemble: Model | None,
     labels: Sequence[Any] | None = None,
-    may_omit: bool = False,
 ) -> tuple[Array, Array | None]:
     """Return one pair per coordinate, NaN if none is given, and the data, if there are any.
 
@@ -68,8 +67,6 @@ def read_pairs(
         As in `read_bounds`.
     labels : sequence, optional
         Column names of the user's frame, see `column_of`.
-    may_omit : bool
-        Whether a mapping may omit some features. Used only in messages.
     """
     if bounds is None:
         raise InputError("bounds is None. Pass pairs (low, high), a mapping of them, or data.")
@@ -82,14 +79,14 @@ def read_pairs(
     elif isinstance(bounds, Mapping):
         pairs = _from_mapping(bounds, ensemble, labels)
     elif hasattr(bounds, "columns"):
-        pairs, data = _from_data(bounds, ensemble, may_omit)
+        pairs, data = _from_data(bounds, ensemble)
     else:
         are_pairs = _are_tuples(bounds)
         pairs = _as_numbers([*map(_none_to_inf, bounds)] if are_pairs else bounds, "bounds")
         n = None if ensemble is None else ensemble.n_features
         is_data = pairs.ndim == 2 and n is not None and pairs.shape[1] == n
         if is_data and pairs.shape != (n, 2) and not (n == 2 and are_pairs):
-            pairs, data = _from_data(pairs, ensemble, may_omit)
+            pairs, data = _from_data(pairs, ensemble)
     pairs = _as_numbers(pairs, "bounds")
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
         data_or = "" if ensemble is None else f", or data with {ensemble.n_features} columns"
@@ -156,7 +153,7 @@ def _from_mapping(
     return pairs
 
 
-def _from_data(data: Any, ensemble: Model | None, may_omit: bool) -> tuple[Array, Array]:
+def _from_data(data: Any, ensemble: Model | None) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError(
             "bounds is a table of data, but fun is not a model. Pass pairs (low, high)."
@@ -165,7 +162,8 @@ def _from_data(data: Any, ensemble: Model | None, may_omit: bool) -> tuple[Array
     try:
         X = ensemble._matrix(data, "bounds").astype(np.float64)
     except InputError as refusal:
-        if not may_omit or not hasattr(data, "columns"):
+        names = ensemble.feature_names or ()
+        if not hasattr(data, "columns") or all(name in data.columns for name in names):
             raise
         remedy = "Or pass a mapping of pairs, which may omit fixed features."
         raise InputError(f"{refusal} {remedy}") from None

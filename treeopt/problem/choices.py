@@ -97,6 +97,36 @@ class Choices:
         lower, upper = pairs.T.copy()
         return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
 
+    def check(self, fixed: Any) -> None:
+        """Raise an error if the bounds or the fixed values are invalid.
+
+        Features without bounds may be fixed later. If there are any that ``fixed`` does not name,
+        the restrictions on categories are not checked yet.
+        """
+        labels = None if self.columns is None else self.columns.labels
+        fixed_at = _fixed_values(self.ensemble, fixed, labels)
+        if self._without_bounds <= fixed_at.keys():
+            self.fix(fixed)
+            return
+        check_order(self.pairs, self.ensemble)
+        whole = self._integer_columns(fixed_at, {*self.values, *self.ensemble.categories})
+        for column, value in fixed_at.items():
+            if column not in self.ensemble.categories:
+                pair, values = self.pairs[column], self.values.get(column)
+                _check_fixed(self.ensemble, column, value, pair, values, whole[column])
+
+    @property
+    def _without_bounds(self) -> set[int]:
+        """The features that have neither bounds nor a list of values."""
+        if self.data is not None:
+            return set()
+        missing = set(np.flatnonzero(np.isnan(self.pairs).any(axis=1)).tolist())
+        is_open = set(np.flatnonzero(np.isinf(self.pairs).all(axis=1)).tolist())
+        categories = self.ensemble.categories
+        unlisted = {column for column, known in categories.items() if not known.complete}
+        listed = {*self.values, *(categories.keys() - unlisted)}
+        return (missing | (is_open & unlisted)) - listed
+
     def _integer_columns(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
         """Return which features are integers, because they are listed or because of their type."""
         whole = np.zeros(self.ensemble.n_features, np.bool_)
@@ -114,18 +144,15 @@ def read_choices(
     integer: Any = "auto",
     categories: Any = None,
     columns: Columns | None = None,
-    *,
-    may_omit: bool = False,
 ) -> Choices:
     """Return the allowed inputs; the arguments are those of `treeopt.minimize`.
 
-    ``columns`` are the columns of the frame passed as bounds. ``may_omit`` tells whether bounds may
-    omit some features because they are fixed.
+    ``columns`` are the columns of the frame passed as bounds.
     """
     labels = None if columns is None else columns.labels
     values = _listed_values(ensemble, categories, labels)
     with_values = {*values, *ensemble.categories}
-    pairs, data = read_pairs(bounds, ensemble, labels, may_omit or bool(with_values))
+    pairs, data = read_pairs(bounds, ensemble, labels)
     if data is None and not isinstance(bounds, Mapping):
         for k in np.flatnonzero(np.isnan(pairs).any(axis=1)):
             name = bound_name(int(k), ensemble)

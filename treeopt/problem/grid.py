@@ -19,7 +19,7 @@ import numpy as np
 
 from treeopt.model.cells import last_before
 from treeopt.problem.space import largest_input
-from treeopt.problem.terms import ModelTerm
+from treeopt.problem.terms import Term
 from treeopt.types import Array, BoolArray, FloatArray, IntArray
 
 
@@ -30,7 +30,7 @@ class Grid:
 
     Attributes
     ----------
-    terms : tuple of ModelTerm
+    terms : tuple of Term
         The terms that share the grid.
     columns : int64 array
         The column of each feature.
@@ -46,36 +46,40 @@ class Grid:
         Maximum finite input of all models.
     """
 
-    def __init__(self, terms: Sequence[ModelTerm]) -> None:
+    def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = tuple(terms)
-        first = self.terms[0].ensemble
-        cells = first.compiled.cells
-        self.largest = min(largest_input(term.ensemble.input_dtype) for term in self.terms)
+        first = self.terms[0]
+        cells = first.cells
+        self.largest = min(largest_input(term.input_dtype) for term in self.terms)
         self.missing_low, self.missing_high = _preimage(first.missing_value, first.input_dtype)
         self._own_feature: list[IntArray] = []
         self._own_cell: list[list[IntArray]] = []
         self.columns: IntArray = cells.columns
-        self.position: IntArray = first.compiled.position
         self.n_cells: IntArray = cells.n_cells
         self.has_sets: BoolArray = cells.has_sets
-        self._last: FloatArray = first.compiled.last_of_cells
+        self._last: FloatArray = first.last_of_cells
         self._start: IntArray = cells.cut_start
         if len(self.terms) > 1:
             self._join()
+        self.position: IntArray = self._features_at(self.columns)
+
+    def _features_at(self, columns: IntArray) -> IntArray:
+        """Return the position of each column of the input in a list of columns; -1 if missing."""
+        position = np.full(self.terms[0].n_columns, -1, np.int64)
+        position[columns] = np.arange(columns.size)
+        return position
 
     def _join(self) -> None:
         """Merge the cuts of several terms, and map the merged cells to the cells of each term."""
         found = [term.cells.columns for term in self.terms]
         self.columns = np.unique(np.concatenate(found))
-        n_columns = self.terms[0].ensemble.n_features
-        self.position = np.full(n_columns, -1, np.int64)
-        self.position[self.columns] = np.arange(self.columns.size)
+        position = self._features_at(self.columns)
         cuts: list[list[FloatArray]] = [[] for _ in self.columns]
         self.has_sets = np.zeros(self.columns.size, np.bool_)
         for term, columns in zip(self.terms, found, strict=True):
-            features = self.position[columns]
+            features = position[columns]
             for i, j in enumerate(features):
-                cuts[j].append(term.last_of_cells(i))
+                cuts[j].append(_lasts_of(term, i))
                 self.has_sets[j] |= term.cells.has_sets[i]
             self._own_feature.append(features)
         joined = [np.unique(np.concatenate(own)) for own in cuts]
@@ -88,10 +92,10 @@ class Grid:
             self._own_cell.append([])
             for i, j in enumerate(features):
                 ends = np.append(self.lasts(j), np.inf)
-                own = np.searchsorted(term.last_of_cells(i), ends)
+                own = np.searchsorted(_lasts_of(term, i), ends)
                 self._own_cell[-1].append(np.append(own, n_own[i] - 1)[: self.n_cells[j]])
 
-    def _readers(self, j: int) -> list[tuple[int, ModelTerm, int]]:
+    def _readers(self, j: int) -> list[tuple[int, Term, int]]:
         """Return the terms that read a feature: number, term, and feature number in the term."""
         if not self._own_feature:
             return [(0, self.terms[0], j)]
@@ -174,6 +178,12 @@ class Grid:
         readers = self._readers(j)
         joined = np.concatenate([term.cells.cuts_of(i) for _, term, i in readers])
         return float(joined.max() / 2 - joined.min() / 2) if joined.size > 1 else 0.0
+
+
+def _lasts_of(term: Term, i: int) -> FloatArray:
+    """Return the last float64 of each cell of the ``i``-th feature of a term except the last."""
+    start, end = term.cells.cut_start[i : i + 2]
+    return term.last_of_cells[start:end]
 
 
 def _preimage(value: float, dtype: np.dtype[Any]) -> tuple[float, float]:

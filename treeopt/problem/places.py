@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from treeopt.model.difference import Model
 from treeopt.problem.bounds import feature_label
 from treeopt.problem.grid import Grid
 from treeopt.problem.region import Region
@@ -40,6 +41,8 @@ class Places:
         The grid.
     space : Space
         The allowed inputs.
+    model : Ensemble or Difference
+        The model that describes the inputs: names, categories, missing values.
     limits : Limits, optional
         If the time limit is reached, unordered places are not reordered.
 
@@ -55,9 +58,10 @@ class Places:
         Reason for infeasibility; empty if feasible.
     """
 
-    def __init__(self, grid: Grid, space: Space, limits: Limits | None = None) -> None:
-        self.grid, self.space, self._limits = grid, space, limits
-        self.model = grid.terms[0].ensemble
+    def __init__(
+        self, grid: Grid, space: Space, model: Model, limits: Limits | None = None
+    ) -> None:
+        self.grid, self.space, self.model, self._limits = grid, space, model, limits
         # Inputs beyond the range of the model's precision are excluded.
         largest = grid.largest
         self.lower = np.where(space.fixed, space.lower, np.maximum(space.lower, -largest))

@@ -60,6 +60,11 @@ class Problem:
         objective, everything = self.objective.towards(sense), (*self.fixed, fixed)
         return Problem(objective, self.choices, self.grid, everything, self.constraints, limits)
 
+    def check(self) -> None:
+        """Raise an error if the bounds or the fixed values are invalid."""
+        for fixed in self.fixed:
+            self.choices.check(fixed)
+
     @cached_property
     def space(self) -> Space:
         """The allowed inputs, with all fixed values."""
@@ -68,7 +73,7 @@ class Problem:
     @cached_property
     def places(self) -> Places:
         """The cells of the grid that the space allows."""
-        return Places(self.grid, self.space, self.limits)
+        return Places(self.grid, self.space, self.objective.model, self.limits)
 
     @property
     def columns(self) -> Columns | None:

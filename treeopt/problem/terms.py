@@ -3,6 +3,9 @@
 Every term is a step function of the inputs. It provides its cuts, so that all terms can share one
 grid, the sums at points of the grid for the search, and the value that the user's model computes.
 `exact.certificate` bounds the difference of the two values, which is due to rounding.
+
+`Grid`, `Places` and `Problem` know terms only by the interface `Term`. The proof needs trees: the
+room `exact` takes `ModelTerm`.
 """
 
 from __future__ import annotations
@@ -28,11 +31,24 @@ class Term(Protocol):
         """Factor of the term in the objective."""
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of the input."""
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """Precision to which the term casts its inputs."""
+
+    @property
+    def missing_value(self) -> float:
+        """A number that the term reads as missing; NaN if there is none."""
+
+    @property
     def cells(self) -> Cells:
         """The cells of each feature that the term reads, and its splits in terms of them."""
 
-    def last_of_cells(self, i: int) -> FloatArray:
-        """Return the last float64 of each cell of its ``i``-th feature except the last cell."""
+    @property
+    def last_of_cells(self) -> FloatArray:
+        """The last float64 of each cell except the last of its feature; features follow on."""
 
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the sums at points ``[point, feature]``, in float64 and in any order."""
@@ -42,6 +58,9 @@ class Term(Protocol):
 
     def cells_alike(self, cells: IntArray) -> BoolArray:
         """Return which cells have the same value as a point; features are concatenated."""
+
+    def keys_at(self, i: int, cells: IntArray) -> Array:
+        """Return the keys of cells of its ``i``-th feature, ``[cell, slot]``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +79,29 @@ class ModelTerm:
     weight: float = 1.0
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of the input."""
+        return self.ensemble.n_features
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """Precision to which the model casts its inputs."""
+        return self.ensemble.input_dtype
+
+    @property
+    def missing_value(self) -> float:
+        """A number that the model reads as missing; NaN if there is none."""
+        return self.ensemble.missing_value
+
+    @property
     def cells(self) -> Cells:
         """The cells of each feature that a split reads, and the splits in terms of them."""
         return self.ensemble.compiled.cells
 
-    def last_of_cells(self, i: int) -> FloatArray:
-        """Return the last float64 of each cell of its ``i``-th feature except the last cell."""
-        start, end = self.cells.cut_start[i : i + 2]
-        return self.ensemble.compiled.last_of_cells[start:end]
+    @property
+    def last_of_cells(self) -> FloatArray:
+        """The last float64 of each cell except the last of its feature; features follow on."""
+        return self.ensemble.compiled.last_of_cells
 
     def leaves_at(self, cells: IntArray) -> Int32Array:
         """Return the leaf of each tree at points ``[point, feature]``."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, TypeAlias, Unpack
 
 from treeopt.adapters import convert
-from treeopt.arguments import takes_arguments_of
+from treeopt.arguments import method_takes_arguments_of, takes_arguments_of
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError
 from treeopt.problem import problem as core
@@ -19,11 +22,11 @@ from treeopt.run.run import Run
 from treeopt.run.status import Status
 from treeopt.solve.methods import Method
 from treeopt.solve.options import Options, read_options
+from treeopt.types import Array
 
 
-@quiet
-def _decide(
-    sense: float,
+def _read(
+    begin: Callable[[Run], object],
     objective: Any,
     bounds: Any,
     *,
@@ -33,17 +36,22 @@ def _decide(
     output: str = "auto",
     class_index: int | tuple[int, int] | None = None,
     **options: Unpack[Options],
-) -> Decision:
-    """Read the arguments, and solve the problem."""
+) -> tuple[core.Problem, Method, Run]:
+    """Read the arguments of a decision; call ``begin`` when the model is converted."""
     method, run = read_options(**options)
-    model, own = convert(objective, output, class_index)
-    goal, columns = read_objective(model, own, bounds)
-    # The model is converted. From here on the time counts, and Ctrl-C loses no results.
-    with run:
-        may_omit = fixed is not None
-        choices = read_choices(goal.model, bounds, integer, categories, columns, may_omit=may_omit)
-        problem = core.Problem(goal, choices, Grid(goal.terms))
-        return _answer(problem.asked(sense, fixed, run.limits), method, run)
+    goal, columns = read_objective(*convert(objective, output, class_index), bounds)
+    begin(run)
+    choices = read_choices(goal.model, bounds, integer, categories, columns)
+    return core.Problem(goal, choices, Grid(goal.terms), (fixed,)), method, run
+
+
+@quiet
+def _decide(sense: float, *args: Any, **kwargs: Any) -> Decision:
+    """Read the arguments, and solve the problem."""
+    with ExitStack() as stack:
+        # When the model is converted, the time begins to count, and Ctrl-C loses no results.
+        problem, method, run = _read(stack.enter_context, *args, **kwargs)
+        return _answer(problem.asked(sense, None, run.limits), method, run)
 
 
 def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
@@ -59,7 +67,7 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
     return build_decision(problem, run, method.solve(problem, run))
 
 
-@takes_arguments_of(_decide, read_options)
+@takes_arguments_of(_read, read_options)
 def minimize(*args: Any, **kwargs: Any) -> Decision:
     """Minimize the prediction of a fitted tree ensemble over its inputs.
 
@@ -153,7 +161,7 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
     return _decide(1.0, *args, **kwargs)
 
 
-@takes_arguments_of(_decide, read_options)
+@takes_arguments_of(_read, read_options)
 def maximize(*args: Any, **kwargs: Any) -> Decision:
     """Maximize the prediction of a fitted tree ensemble over its inputs.
 
@@ -182,17 +190,21 @@ def maximize(*args: Any, **kwargs: Any) -> Decision:
     return _decide(-1.0, *args, **kwargs)
 
 
+Asked: TypeAlias = tuple[float, core.Problem, Options]
+"""A sense, a problem and its options."""
+
+
 @quiet
-def _ask(
-    sense: float, problem: Problem, *, fixed: Any = None, **options: Unpack[Options]
-) -> Decision:
-    """Solve a stored problem, with more fixed values."""
-    method, run = read_options(**options)
+def _ask(asked: Asked, *, fixed: Any = None, **options: Unpack[Options]) -> Decision:
+    """Solve a stored problem, with more fixed values and other options."""
+    sense, problem, stored = asked
+    method, run = read_options(**(stored | options))
     with run:
         return _answer(problem.asked(sense, fixed, run.limits), method, run)
 
 
-class Problem(core.Problem):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Problem:
     """A model and the restrictions on its inputs, to be optimized repeatedly.
 
     The model is converted and prepared once. This saves time if you optimize the same model with
@@ -203,13 +215,8 @@ class Problem(core.Problem):
     objective, bounds, fixed, integer, categories, output, class_index
         As in `minimize`. A mapping passed as ``bounds`` may omit features that are fixed in every
         call of the methods.
-
-    Attributes
-    ----------
-    objective : Objective
-        The function to optimize.
-    choices : Choices
-        The allowed inputs.
+    method, time_limit, max_evals, gap, start, rng, callback, progress, n_jobs
+        As in `minimize`; the defaults of the methods.
 
     Examples
     --------
@@ -222,23 +229,21 @@ class Problem(core.Problem):
     [4.0, 3.0]
     """
 
-    @quiet
-    def __init__(
-        self,
-        objective: Any,
-        bounds: Any,
-        *,
-        fixed: Any = None,
-        integer: Any = "auto",
-        categories: Any = None,
-        output: str = "auto",
-        class_index: int | tuple[int, int] | None = None,
-    ) -> None:
-        goal, columns = read_objective(*convert(objective, output, class_index), bounds)
-        choices = read_choices(goal.model, bounds, integer, categories, columns, may_omit=True)
-        super().__init__(goal, choices, Grid(goal.terms), (fixed,))
+    _core: core.Problem
+    _options: Options
 
-    @takes_arguments_of(_ask, read_options)
+    @method_takes_arguments_of(_read, read_options)
+    @quiet
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        problem, _, _ = _read(lambda run: None, *args, **kwargs)
+        problem.check()
+        options = {name: kwargs[name] for name in Options.__annotations__ if name in kwargs}
+        self.__dict__.update(_core=problem, _options=options)
+
+    def __repr__(self) -> str:
+        return repr(self._core)
+
+    @method_takes_arguments_of(_ask, read_options)
     def minimize(self, **kwargs: Any) -> Decision:
         """Minimize the prediction, as `treeopt.minimize` does.
 
@@ -248,15 +253,15 @@ class Problem(core.Problem):
             Values of more features that cannot be changed in this call. They override those of the
             problem.
         method, time_limit, max_evals, gap, start, rng, callback, progress, n_jobs
-            As in `treeopt.minimize`.
+            As in `treeopt.minimize`. The default is the value passed to `Problem`.
 
         Returns
         -------
         Decision
         """
-        return _ask(1.0, self, **kwargs)
+        return _ask((1.0, self._core, self._options), **kwargs)
 
-    @takes_arguments_of(_ask, read_options)
+    @method_takes_arguments_of(_ask, read_options)
     def maximize(self, **kwargs: Any) -> Decision:
         """Maximize the prediction; the parameters are those of the method `minimize`.
 
@@ -264,4 +269,20 @@ class Problem(core.Problem):
         -------
         Decision
         """
-        return _ask(-1.0, self, **kwargs)
+        return _ask((-1.0, self._core, self._options), **kwargs)
+
+    @quiet
+    def evaluate(self, X: Any) -> Array:
+        """Return what the model itself predicts.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, n_features)
+            The inputs, one point per row.
+
+        Returns
+        -------
+        array of shape (n,)
+            The predictions of the fitted model, or of the `Ensemble` if the objective is one.
+        """
+        return self._core.evaluate(X)
