@@ -197,13 +197,13 @@ class Veritas:
         from veritas import Config, HeuristicType, Interval, StopReason
 
         begin = time.perf_counter()
-        minimising = sense == "min"
-        config = Config(HeuristicType.MIN_OUTPUT if minimising else HeuristicType.MAX_OUTPUT)
+        minimizing = sense == "min"
+        config = Config(HeuristicType.MIN_OUTPUT if minimizing else HeuristicType.MAX_OUTPUT)
         for name, value in self.options.items():
             setattr(config, name, value)
         ends = zip(case.low.tolist(), case.above(case.high).tolist(), strict=True)
         search = config.get_search(converted, [Interval(low, high) for low, high in ends])
-        bound, status = -np.inf if minimising else np.inf, TIME
+        bound, status = -np.inf if minimizing else np.inf, TIME
         while status == TIME and time.perf_counter() - begin < limit:
             try:
                 reason = search.steps(self.steps)
@@ -214,7 +214,7 @@ class Veritas:
                 break
             bounds = search.current_bounds()
             bound, value = bounds.best, bounds.atleast
-            met = search.num_solutions() and (bound >= value if minimising else bound <= value)
+            met = search.num_solutions() and (bound >= value if minimizing else bound <= value)
             if met or reason in (StopReason.OPTIMAL, StopReason.NO_MORE_OPEN):
                 status = OPTIMAL
         nodes = search.stats.num_steps

@@ -74,7 +74,7 @@ def read_seed(rng: Any) -> int:
     try:
         return int(np.random.default_rng(rng).integers(2**63))
     except (TypeError, ValueError) as error:
-        raise InputError(f"rng is {rng!r}: {error}. Pass a whole number or a Generator.") from None
+        raise InputError(f"rng is {rng!r}: {error}. Pass an integer or a Generator.") from None
 
 
 def read_time_limit(time_limit: Any) -> float | None:
@@ -100,7 +100,7 @@ def read_count(value: Any, name: str) -> int:
     """Return an integer above 0."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not 0 < value < 2**62:
-        raise InputError(f"{name} is {value!r}. Pass a whole number above 0.")
+        raise InputError(f"{name} is {value!r}. Pass an integer above 0.")
     return int(value)
 
 

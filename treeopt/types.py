@@ -31,4 +31,4 @@ Seed: TypeAlias = int | np.random.Generator | None
 """What `treeopt.arguments.read_seed` reads."""
 
 Index: TypeAlias = int | np.int64
-"""A whole number in a kernel, where numba needs to be told its type."""
+"""An integer in a kernel, where numba needs to be told its type."""

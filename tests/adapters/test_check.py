@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 import treeopt
 from treeopt import InputError, UnsupportedModelError
 from treeopt.adapters import scikit_learn
-from treeopt.adapters.check import neighbours
+from treeopt.adapters.check import neighbors
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 3))
@@ -41,7 +41,7 @@ def test_neighbours_are_next_to_the_cut_in_both_precisions():
     single = np.float32(cut)
     expected = [cut, np.nextafter(cut, -1), np.nextafter(cut, 1)]
     expected += [float(np.nextafter(single, np.float32(s))) for s in (-1, 1)]
-    assert neighbours(np.array([cut])).tolist() == expected
+    assert neighbors(np.array([cut])).tolist() == expected
 
 
 def test_an_ensemble_has_nothing_to_be_compared_with():

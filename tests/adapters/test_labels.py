@@ -100,7 +100,7 @@ def test_points_with_numbers_as_labels():
 
 
 def test_labels_whose_column_is_not_sure():
-    """Category column A is read as numbers, whole numbers B as categories: who has the labels?"""
+    """Category column A is read as numbers, integers B as categories: who has the labels?"""
     a = pd.Categorical(RNG.integers(0, 4, N), categories=[3, 2, 1, 0])
     frame = pd.DataFrame({"A": a, "B": RNG.integers(0, 4, N), "x": PLAIN})
     e, model = lightgbm(frame, PLAIN + 3 * a.codes + frame.B % 2, categorical_feature=["B"])

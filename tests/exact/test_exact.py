@@ -368,7 +368,7 @@ def values_at(part: Part, place: tuple[int, ...]) -> list[float]:
             own = range(part.segment_start[q], part.segment_start[q + 1])
             at = place[part.pair_feature[q]]
             segment = next(s for s in own if part.first[s] <= at < part.end[s])
-            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            for i in range(part.span_start[q], part.span_start[q + 1]):
                 holds[part.box[i]] &= part.from_[i] <= segment <= part.to[i]
         (held,) = np.flatnonzero(holds[part.tree_start[t] : part.tree_start[t + 1]])
         values.append(float(part.value[part.tree_start[t] + held]))

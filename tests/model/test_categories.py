@@ -98,12 +98,12 @@ def known_of(case: Case, feature: int) -> np.ndarray:
     return case.ensemble.categories[feature].value
 
 
-def labelled_cases(*libraries: str) -> list[tuple[str, str]]:
+def labeled_cases(*libraries: str) -> list[tuple[str, str]]:
     tables = [(lib, name, recipe) for lib in libraries for name, recipe in TABLES[lib].items()]
     return [(lib, name) for lib, name, recipe in tables if "labels" in recipe.data]
 
 
-LABELLED = labelled_cases("hist", "xgboost", "lightgbm")
+LABELED = labeled_cases("hist", "xgboost", "lightgbm")
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("how", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 @pytest.mark.filterwarnings("ignore:column .* has the label")
 def test_frames(case, how):
     """As the library treats them; what it refuses is an InputError."""
@@ -164,14 +164,14 @@ def test_frames(case, how):
         assert_same_bits(case.ensemble.predict(frame), own, frame)
 
 
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 def test_one_row_of_a_frame(case):
     for i in (0, 7, 150):
         row = case.X.iloc[[i]]
         assert_same_bits(case.ensemble.predict(row), case.own(row), row)
 
 
-@pytest.mark.parametrize("case", labelled_cases("xgboost"), ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", labeled_cases("xgboost"), ids=", ".join, indirect=True)
 def test_xgboost_takes_an_unknown_label_for_the_next(case):
     frame = change(case.X, lambda c: unheard_of(c, 2))
     with pytest.warns(UserWarning, match=r"column 'flow rate' of X .* takes it for"):
@@ -183,7 +183,7 @@ def test_xgboost_takes_an_unknown_label_for_the_next(case):
     assert_same_bits(ours, case.ensemble.predict(known), known)
 
 
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 def test_columns_are_matched_by_name(case):
     shuffled = case.X[list(case.X.columns)[::-1]]
     with warnings.catch_warnings():
@@ -192,7 +192,7 @@ def test_columns_are_matched_by_name(case):
     assert_same_bits(ours, case.own(case.X), case.X)
 
 
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 def test_points_with_labels(case):
     """As a mapping, a series, or a frame of one row; and the number that stands for the label."""
     complete = np.flatnonzero(~case.X.isna().any(axis=1))[:4]
@@ -208,7 +208,7 @@ def test_points_with_labels(case):
                 assert line.value[np.searchsorted(line.upper, case.matrix[i, j])] == own
 
 
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 def test_a_missing_label_in_a_point(case):
     row = case.X.iloc[[3]].copy()
     name = label_columns(row)[0]
@@ -218,7 +218,7 @@ def test_a_missing_label_in_a_point(case):
         assert part.ensemble.walker(point).value == part.own(row)[0]
 
 
-@pytest.mark.parametrize("case", LABELLED, ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", LABELED, ids=", ".join, indirect=True)
 def test_labels_are_kept(case):
     """Each with the number that stands for it in a matrix."""
     ordered = [NAMES.index(c) for c in label_columns(case.X) if case.X[c].cat.ordered]
@@ -232,7 +232,7 @@ def test_labels_are_kept(case):
         assert str(known.labels[0]) in repr(known)
 
 
-@pytest.mark.parametrize("case", labelled_cases("lightgbm"), ids=", ".join, indirect=True)
+@pytest.mark.parametrize("case", labeled_cases("lightgbm"), ids=", ".join, indirect=True)
 def test_lightgbm_needs_as_many_category_columns(case):
     name = label_columns(case.X)[0]
     for frame in (
@@ -245,7 +245,7 @@ def test_lightgbm_needs_as_many_category_columns(case):
             case.ensemble.predict(frame)
 
 
-FINITE = [(lib, n) for lib, n in LABELLED if lib == "hist"] + [
+FINITE = [(lib, n) for lib, n in LABELED if lib == "hist"] + [
     ("hist", "HistGradientBoostingRegressor, auto, categories-nan"),
     ("hist", "HistGradientBoostingClassifier, proba 0, categories-nan"),
 ]

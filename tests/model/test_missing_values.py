@@ -21,7 +21,7 @@ from tests.support.handmade import (
     xgboost_split,
 )
 from tests.support.models import Case
-from tests.support.rows import MAX32, SPECIAL, acceptable, cast, neighbours
+from tests.support.rows import MAX32, SPECIAL, acceptable, cast, neighbors
 
 MISSING = {"none": NONE, "zero": AS_ZERO, "nan": AS_NAN}
 DIRECTIONS = {"left": True, "right": False}
@@ -29,7 +29,7 @@ DIRECTIONS = {"left": True, "right": False}
 
 def rows_around(thresholds: list[float]) -> np.ndarray:
     """Return one-column rows on and next to thresholds, special values, and a missing one."""
-    around = neighbours(np.array(thresholds)).ravel()
+    around = neighbors(np.array(thresholds)).ravel()
     return np.array([*SPECIAL, *around, np.nan, -1.0, 1.0])[:, None]
 
 

@@ -69,7 +69,7 @@ def test_places_codes_and_values_belong_together(d, u):
             assert d.low <= value <= d.high
             assert type(value) is (int if isinstance(d, Integer) else float)
     if d.n != 1:
-        again = d.places(codes)
+        again = d.positions(codes)
         assert ((again >= 0) & (again <= 1)).all()
         if d.n is None:
             np.testing.assert_allclose(d.codes(again), codes, rtol=1e-12, atol=1e-9)
@@ -264,8 +264,8 @@ def test_wrong_dimensions(spec, parts):
         (lambda: Real(1, 2, log=True, step=0.1), ["log is True and step", "one of the two"]),
         (lambda: Real(1e16, 2e16, step=1.0), ["step is 1.0, too small", "larger"]),
         (lambda: Real(0, 1e308, step=1e-10), ["step is 1e-10, too small", "larger"]),
-        (lambda: Integer(0, 1.5), ["high is 1.5", "whole number"]),
-        (lambda: Integer(0, True), ["high is True", "whole number"]),
+        (lambda: Integer(0, 1.5), ["high is 1.5", "integer"]),
+        (lambda: Integer(0, True), ["high is True", "integer"]),
         (lambda: Integer(0, 5, step=0), ["step is 0", "above 0"]),
         (lambda: Integer(1, 5, log=True, step=2), ["log is True and step is 2", "one of the two"]),
         (lambda: Choice("abc"), ["options is 'abc'", "list"]),
@@ -313,7 +313,7 @@ POINT = {"n": 2, "r": 0.5, "c": None, "s": 0.75}
 @pytest.mark.parametrize(
     ("wrong", "parts"),
     [
-        ({"n": 2.5}, ["points[1] has 2.5 for 'n', which is not a whole number", "Pass"]),
+        ({"n": 2.5}, ["points[1] has 2.5 for 'n', which is not an integer", "Pass"]),
         ({"n": 0}, ["points[1] has 0 for 'n', which is outside 1..9"]),
         ({"n": math.inf}, ["has inf for 'n', which is outside"]),
         ({"n": math.nan}, ["has nan for 'n', which is outside"]),

@@ -66,7 +66,7 @@ def pace(request, monkeypatch) -> str:
 
 
 def solve(problem: Problem, found: Counter, model=None, predict=None, ulps=0, **how) -> None:
-    """Minimise and maximise, and compare with brute force; ``found`` counts."""
+    """Minimize and maximize, and compare with brute force; ``found`` counts."""
     feasible = all(v.size for v in problem.values)
     every = problem.predictions() if feasible else None
     for sense in SENSES:
@@ -330,7 +330,7 @@ def test_bounds_without_a_finite_number_admit_nothing(bounds):
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("missing", [0.0, 0.5, 0.7, 1.0, -3.0])
 def test_a_number_that_means_missing(dtype, missing):
-    """It is admissible itself, and its neighbours are not like it."""
+    """It is admissible itself, and its neighbors are not like it."""
     missing = float(dtype.type(missing))
     found: Counter = Counter()
     for cuts in ((0.05, 1.2), (0.5, 0.7), (-4.0, 4.0), (missing, 2.0)):

@@ -20,16 +20,16 @@ from treeopt import InputError, Status, TreeoptError
 
 MADE, FRAME, _ = model("forest")
 BOX = dict(zip("abcd", [(0, 1), (-5, 15), (0, 0.01), (-2, 3)], strict=True))
-LABELLED = {
+LABELED = {
     "hist": "HistGradientBoostingRegressor, auto, categories-nan with text labels",
     "xgboost": "XGBRegressor, auto, categories-nan with text labels",
     "lightgbm": "LGBMRegressor, auto, categories-nan with text labels",
 }
-each_library = pytest.mark.parametrize("library", LABELLED)
+each_library = pytest.mark.parametrize("library", LABELED)
 
 
 def case_of(library: str):
-    return fitted(library, LABELLED[library])
+    return fitted(library, LABELED[library])
 
 
 ask = partial(treeopt.minimize, MADE)
@@ -49,10 +49,10 @@ REFUSED = {
     "time NaN": ({"time_limit": np.nan}, ("time_limit is nan", "above 0")),
     "time of text": ({"time_limit": "1s"}, ("time_limit is '1s'", "seconds")),
     "no evaluations": ({"max_evals": 0}, ("max_evals is 0", "above 0")),
-    "half an evaluation": ({"max_evals": 0.5}, ("max_evals is 0.5", "whole number")),
-    "evaluations of text": ({"max_evals": "many"}, ("max_evals is 'many'", "whole number")),
-    "a seed of text": ({"rng": "seed"}, ("rng is 'seed'", "whole number or a Generator")),
-    "a negative seed": ({"rng": -1}, ("rng is -1", "whole number")),
+    "half an evaluation": ({"max_evals": 0.5}, ("max_evals is 0.5", "integer")),
+    "evaluations of text": ({"max_evals": "many"}, ("max_evals is 'many'", "integer")),
+    "a seed of text": ({"rng": "seed"}, ("rng is 'seed'", "integer or a Generator")),
+    "a negative seed": ({"rng": -1}, ("rng is -1", "integer")),
     "a callback of text": ({"callback": "print"}, ("callback is 'print'", "not callable")),
     "no threads": ({"n_jobs": 0}, ("n_jobs is 0", "number of threads")),
     "half a thread": ({"n_jobs": 0.5}, ("n_jobs is 0.5", "number of threads")),
@@ -196,11 +196,11 @@ def test_pairs_for_two_features_are_not_taken_for_rows():
 # Nothing is admissible.
 
 NOTHING = {
-    "no whole number": (
+    "no integer": (
         {"bounds": {**BOX, "a": (0.2, 0.8)}, "integer": ["a"]},
         ("no integer", "0.2 and 0.8", "feature 'a'"),
     ),
-    "no whole number at a point": (
+    "no integer at a point": (
         {"bounds": {**BOX, "a": (0.5, 0.5)}, "integer": ["a"]},
         ("no integer", "0.5", "feature 'a'"),
     ),

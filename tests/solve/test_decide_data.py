@@ -72,7 +72,7 @@ def beside_a_row(table: Table, sense: str, rng: np.random.Generator) -> None:
 
 
 def is_large(column: pd.Series) -> bool:
-    """Tell whether labels are whole numbers that a float cannot hold."""
+    """Tell whether labels are integers that a float cannot hold."""
     known = column.cat.categories
     return known.dtype.kind in "iu" and bool((np.abs(known.to_numpy()) > 2**53).any())
 
@@ -355,7 +355,7 @@ def test_labels_have_the_type_that_they_had(dtype, sense):
 @each_library
 @each_sense
 def test_labels_beyond_all_floats(library, sense):
-    """Neighbours of 2**60 are one float, but labels of their own."""
+    """Neighbors of 2**60 are one float, but labels of their own."""
     code = np.random.default_rng(0).integers(0, 5, 300)
     large = pd.Index(2**60 + 1 + np.arange(5))
     X = pd.DataFrame({"c": pd.Categorical.from_codes(code, large), "x": code * 0.0})

@@ -109,8 +109,8 @@ LOCKED = partial(steps, threading.Lock())
     [
         ({"fun": 3}, ["fun is int", "from_model"]),
         ({"max_evals": 0}, ["max_evals is 0", "above 0"]),
-        ({"max_evals": 1e3}, ["max_evals is 1000.0", "whole number"]),
-        ({"max_evals": True}, ["max_evals is True", "whole number"]),
+        ({"max_evals": 1e3}, ["max_evals is 1000.0", "integer"]),
+        ({"max_evals": True}, ["max_evals is True", "integer"]),
         ({"time_limit": 0}, ["time_limit is 0", "above 0"]),
         ({"time_limit": np.nan}, ["time_limit is nan", "above 0"]),
         ({"time_limit": "1 h"}, ["time_limit is '1 h'", "above 0"]),

@@ -128,7 +128,7 @@ def test_rectangles_tile_the_cube(moment):
     n = count(state, "rectangles")
     level = state.level[:n].astype(int)
     assert sum(Fraction(1, 3 ** int(k)) for k in level.sum(axis=1)) == 1
-    # Corners as whole numbers, in units of the shortest side anywhere.
+    # Corners as integers, in units of the shortest side anywhere.
     finest = 3 ** level.max()
     side = finest // 3**level
     lower = np.rint(state.centre[:n] * finest - side / 2).astype(int)

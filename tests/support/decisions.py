@@ -1,7 +1,7 @@
 """Decision problems with their truth by brute force, and what must hold for every decision.
 
 The truth knows nothing of grids or boxes: of each feature it tries every threshold with both its
-neighbours, and much else that is special, keeps what the space admits, drops what all splits treat
+neighbors, and much else that is special, keeps what the space admits, drops what all splits treat
 like a value that is kept already, and predicts all combinations.
 """
 
@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import treeopt
 from tests.support.models import Case
-from tests.support.rows import MAX32, neighbours, thresholds
+from tests.support.rows import MAX32, neighbors, thresholds
 from tests.support.truth import predict
 from treeopt import Decision, Difference, Ensemble, Status
 from treeopt.exact import attempt
@@ -155,7 +155,7 @@ def special_values(e: Ensemble, column: int, more: Any = ()) -> np.ndarray:
     named = [] if known is None else [*known.value, *known.lower, *known.upper]
     at = np.unique([*cuts, *named, *more, 0.0, -ZERO_LIMIT, ZERO_LIMIT, e.missing_value, 1.0])
     at = at[np.isfinite(at)]
-    around = np.unique(neighbours(at))
+    around = np.unique(neighbors(at))
     between = np.concatenate([at[:-1] / 2 + at[1:] / 2, [at[0] - 1, at[-1] + 1]])
     values = np.concatenate([around, between, 1.5 * at[[0, -1]] / 1.1, [-MAX32, MAX32]])
     return np.unique(values[is_finite(e, values)])
@@ -164,7 +164,7 @@ def special_values(e: Ensemble, column: int, more: Any = ()) -> np.ndarray:
 def admitted(
     e: Ensemble, column: int, low: float, high: float, integer: bool = False, more: Any = ()
 ) -> np.ndarray:
-    """Return special values between bounds: whole numbers, or known categories if there are any."""
+    """Return special values between bounds: integers, or known categories if there are any."""
     ends = [v for v in (low, high) if np.isfinite(v)]
     known = e.categories.get(column)
     if known is not None and (len(known) or not known.complete):
@@ -188,7 +188,7 @@ def scale_of_labels(known: Categories) -> np.ndarray:
 
 
 def random_problem(e: Ensemble, rng: np.random.Generator, more: Any = None) -> Problem:
-    """Draw a space of every kind: bounds on cuts, single points, whole numbers, lists, missing.
+    """Draw a space of every kind: bounds on cuts, single points, integers, lists, missing.
 
     ``more`` has further special values of each feature.
     """

@@ -183,8 +183,8 @@ DATA: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "integers": lambda rng: rng.integers(-5, 6, (200, 3)).astype(np.float64),
     "tenths": lambda rng: np.round(rng.normal(size=(200, 3)), 1),
     "duplicates": lambda rng: np.round(rng.normal(size=(200, 3)) * 2) / 2,
-    # Neighbouring float32 numbers: a threshold between two of them is none itself. scikit-learn
-    # parts them only from 2 on, LightGBM merges float64 neighbours.
+    # Neighboring float32 numbers: a threshold between two of them is none itself. scikit-learn
+    # parts them only from 2 on, LightGBM merges float64 neighbors.
     "float32-steps": lambda rng: 2.0 + 2.0**-22 * rng.integers(0, 9, (200, 3)),
     "float64-steps": lambda rng: 1.0 + 2.0**-50 * rng.integers(0, 9, (200, 3)),
     "tiny": lambda rng: rng.normal(size=(200, 3)) * 1e-40,
@@ -242,7 +242,7 @@ def named(X: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(X, columns=list(NAMES[: X.shape[1]]))
 
 
-def labelled(
+def labeled(
     X: np.ndarray, columns: tuple[int, ...], labels: str, ordered: bool = False
 ) -> pd.DataFrame:
     """Return a frame in which these columns are of type category; X holds their codes."""
@@ -307,7 +307,7 @@ def _training_data(
     columns = CATEGORICAL.get(data, ())
     if not labels:
         return named(numbers) if frame else numbers, numbers, y
-    X = labelled(numbers, columns, labels.split()[-1], ordered=labels.startswith("ordered"))
+    X = labeled(numbers, columns, labels.split()[-1], ordered=labels.startswith("ordered"))
     if library.labels_are_numbers and labels.endswith("whole"):
         numbers = numbers.copy()
         numbers[:, columns] = 10 * numbers[:, columns] - 30

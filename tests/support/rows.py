@@ -73,8 +73,8 @@ def canonical(case: Case) -> Splits:
     return distinct(splits)
 
 
-def neighbours(values: np.ndarray) -> np.ndarray:
-    """Return each value with both neighbours in float64 and in float32, one row per kind."""
+def neighbors(values: np.ndarray) -> np.ndarray:
+    """Return each value with both neighbors in float64 and in float32, one row per kind."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
         below, above = (np.nextafter(single, np.float32(s * np.inf)) for s in (-1, 1))
@@ -93,7 +93,7 @@ def neighbours(values: np.ndarray) -> np.ndarray:
 def around_categories(known: np.ndarray) -> np.ndarray:
     """Return categories, what is next to and between them, and what is far from them."""
     inside = [known, known + 0.5, -known, known + 1, known - 1]
-    edges = neighbours(np.concatenate([known, known + 1])).ravel()
+    edges = neighbors(np.concatenate([known, known + 1])).ravel()
     return np.concatenate([*inside, edges, NO_CATEGORY])
 
 
@@ -106,9 +106,9 @@ def acceptable(case: Case, rows: np.ndarray) -> np.ndarray:
 
 
 def _probes(case: Case, splits: Splits) -> Probes:
-    """Return both sides of every threshold, and every category with its neighbour."""
+    """Return both sides of every threshold, and every category with its neighbor."""
     largest = MAX32 if case.input_dtype is np.float32 else MAX64
-    below, above = np.clip(neighbours(splits.value)[[4, 5]], -largest, largest)
+    below, above = np.clip(neighbors(splits.value)[[4, 5]], -largest, largest)
     parts = [Probes(*splits, below, above)]
     for j in categorical(case):
         known = categories(case, int(j))
@@ -156,9 +156,9 @@ def found_share(case: Case) -> tuple[float, float]:
 def hard_rows(case: Case) -> np.ndarray:
     """Return float64 rows that the library accepts and that are hard to predict equally.
 
-    On every threshold, as stored by the library and by treeopt, and on its neighbours in float64
+    On every threshold, as stored by the library and by treeopt, and on its neighbors in float64
     and float32, in a row for which the split matters; the same rows with the value missing; every
-    category, with fractions, neighbours and what is none, likewise; every special value in every
+    category, with fractions, neighbors and what is none, likewise; every special value in every
     feature; missing values everywhere; training rows; random rows.
     """
     rng = np.random.default_rng(0)
@@ -167,7 +167,7 @@ def hard_rows(case: Case) -> np.ndarray:
     splits = distinct([thresholds(case), canonical(case)])
     probes = _probes(case, splits)
     rows, _ = reaching(case, probes)
-    for values in (*neighbours(probes.value), np.full(len(rows), np.nan), probes.value + 0.5):
+    for values in (*neighbors(probes.value), np.full(len(rows), np.nan), probes.value + 0.5):
         moved = rows.copy()
         moved[np.arange(len(rows)), probes.feature] = values
         blocks.append(moved)
@@ -190,7 +190,7 @@ def hard_values(case: Case, feature: int) -> np.ndarray:
     """Return the values of one feature that are hard, whatever the other features are."""
     cuts = [s.value[s.feature == feature] for s in (thresholds(case), canonical(case))]
     known = categories(case, feature)
-    values = [neighbours(np.concatenate(cuts)).ravel(), SPECIAL, [np.nan]]
+    values = [neighbors(np.concatenate(cuts)).ravel(), SPECIAL, [np.nan]]
     values = np.concatenate([*values, around_categories(known) if known.size else []])
     X = np.repeat(acceptable(case, case.matrix)[:1], values.size, axis=0)
     X[:, feature] = values

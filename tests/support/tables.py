@@ -1,6 +1,6 @@
 """Random tables with categories of every kind, models of them, and the data as oracle.
 
-Categories are rare, unused, dropped in training, in no split, called by text or by whole numbers of
+Categories are rare, unused, dropped in training, in no split, called by text or by integers of
 any type; columns are called by text or by numbers that are not their positions.
 """
 

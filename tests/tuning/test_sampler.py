@@ -480,9 +480,9 @@ def test_processes_on_one_storage(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "parts"),
     [
-        ({"seed": "a"}, ["seed is 'a'", "whole number"]),
+        ({"seed": "a"}, ["seed is 'a'", "integer"]),
         ({"seed": -1}, ["seed is -1", "at least 0"]),
-        ({"seed": 1.0}, ["seed is 1.0", "whole number"]),
+        ({"seed": 1.0}, ["seed is 1.0", "integer"]),
         ({"n_trials": 0}, ["n_trials is 0", "above 0"]),
         ({"settings": "paper"}, ["settings is 'paper'", "StepDirectSettings"]),
         ({"independent_sampler": "random"}, ["independent_sampler is 'random'", "Pass"]),

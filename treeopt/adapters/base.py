@@ -173,7 +173,7 @@ def round_down(threshold: Array) -> Array:
     return np.where(nearest > threshold, lower, nearest)
 
 
-def normalised(importances: Any) -> Array:
+def normalized(importances: Any) -> Array:
     """Return importances that sum to 1; uniform where all are zero."""
     weights = np.maximum(np.asarray(importances, np.float64), 0.0)
     total = weights.sum()

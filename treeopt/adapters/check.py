@@ -54,7 +54,7 @@ def check_conversion(
     """Compare treeopt's predictions with the model's own on rows that reveal errors.
 
     These are the rows of ``X``; for every threshold of the model, rows of ``X`` moved exactly onto
-    it and onto its neighbours in float64 and in float32; the same for the bounds of each category;
+    it and onto its neighbors in float64 and in float32; the same for the bounds of each category;
     and rows with a missing value, if the model accepts them.
 
     Parameters
@@ -107,7 +107,7 @@ def _blocks(ensemble: Ensemble | Difference, rows: Array) -> Iterator[Array]:
     for start in range(0, rows.shape[0], ROWS_AT_ONCE):
         yield rows[start : start + ROWS_AT_ONCE]
     for column, cuts in _cuts(ensemble).items():
-        values = neighbours(cuts)
+        values = neighbors(cuts)
         if not ensemble.accepts_inf:
             with np.errstate(over="ignore"):
                 values = values[np.isfinite(values.astype(ensemble.input_dtype))]
@@ -132,8 +132,8 @@ def _cuts(ensemble: Ensemble | Difference) -> dict[int, Array]:
     return found
 
 
-def neighbours(cuts: Array) -> Array:
-    """Return every cut with its two neighbours in float64 and in float32."""
+def neighbors(cuts: Array) -> Array:
+    """Return every cut with its two neighbors in float64 and in float32."""
     with np.errstate(over="ignore"):
         single = cuts.astype(np.float32)
         around = [

@@ -19,7 +19,7 @@ from treeopt.adapters.base import (
     check_children,
     members_of,
     names_of,
-    normalised,
+    normalized,
     refuse,
 )
 from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
@@ -72,7 +72,7 @@ def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
         categories=categories,
         n_features=n_features,
         feature_names=names_of(model),
-        importances=normalised(gain),
+        importances=normalized(gain),
         input_dtype=np.dtype(np.float64),
         array_dtype=np.dtype(np.float64),
         source=type(model).__name__,
@@ -97,11 +97,11 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
 
 def _with_labels(model: Any, X: Array) -> Array:
     """Return a matrix of numbers with the labels, where the model knows others than numbers."""
-    labelled = {j: known for j, known in _columns(model)[1].items() if not known.are_values}
-    if not labelled:
+    labeled = {j: known for j, known in _columns(model)[1].items() if not known.are_values}
+    if not labeled:
         return X
     matrix = X.astype(object)
-    for j, known in labelled.items():
+    for j, known in labeled.items():
         values = X[:, j].astype(np.float64)
         names = known.labels or ()
         unknown = "?" * (1 + max((len(str(v)) for v in names), default=0))

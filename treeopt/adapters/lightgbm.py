@@ -23,7 +23,7 @@ from treeopt.adapters.base import (
     members_of,
     need_fitted,
     need_own_predict,
-    normalised,
+    normalized,
     refuse,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
@@ -147,7 +147,7 @@ def read(
         sum_of,
         n_features=n_features,
         feature_names=None if automatic else names,
-        importances=normalised(_gain(blocks, n_features) if importances is None else importances),
+        importances=normalized(_gain(blocks, n_features) if importances is None else importances),
         input_dtype=np.dtype(np.float64),
         divisor=len(blocks) / task.n_sums if is_mean else 1.0,
         categories=categories,

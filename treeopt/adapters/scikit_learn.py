@@ -24,7 +24,7 @@ from treeopt.adapters.base import (
     names_of,
     need_fitted,
     need_own_predict,
-    normalised,
+    normalized,
     refuse,
     round_down,
 )
@@ -179,7 +179,7 @@ def _averaged(
         base=base,
         divisor=float(len(members)),
         accepts_nan=accepts_nan,
-        importances=normalised(importances),
+        importances=normalized(importances),
         **_common(model),
     )
 
@@ -229,7 +229,7 @@ def _boosted(model: Any, output: str, class_index: Any) -> Ensemble | Difference
         chosen,
         lambda k: (_stages(model, k), float(start[k])),
         accepts_nan=False,
-        importances=normalised(
+        importances=normalized(
             _importances(model.estimators_.ravel(), model.n_features_in_, normalize=False)
         ),
         **_common(model),

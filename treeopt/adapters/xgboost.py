@@ -24,7 +24,7 @@ from treeopt.adapters.base import (
     known_class,
     need_fitted,
     need_own_predict,
-    normalised,
+    normalized,
     refuse,
 )
 from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
@@ -66,7 +66,7 @@ LOG_START = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survi
 """Objectives whose base score is stored before its logarithm is taken."""
 
 LABEL_TYPES = {9: "int8", 10: "uint8", 11: "int16", 13: "int32", 15: "int64"}
-"""The types of whole numbers as labels, by XGBoost's numbers for them; others it does not store."""
+"""The types of integers as labels, by XGBoost's numbers for them; others it does not store."""
 
 N_CATEGORIES = 2**24
 """Number of possible categories; larger codes are unknown."""
@@ -207,7 +207,7 @@ def read(
         sum_of,
         n_features=n_features,
         feature_names=tuple(map(str, names)) if names else None,
-        importances=normalised(importances),
+        importances=normalized(importances),
         input_dtype=np.dtype(np.float32),
         cast_apart="always",
         categories=categories,

@@ -74,9 +74,9 @@ def gather(
     row = 0
     for t in range(n_trees):
         lists.arena[t] = end
-        limit = leaves.value[first[t]] + slack
+        too_high = leaves.value[first[t]] + slack
         for i in range(first[t], leaves.start[t + 1]):
-            if leaves.value[i] >= limit and i > first[t]:
+            if leaves.value[i] >= too_high and i > first[t]:
                 break
             if i > first[t] and not meets(leaves, i, box, cut, n_cut):
                 continue
@@ -158,10 +158,10 @@ def narrow(
     is_narrower = np.zeros(p, np.bool_)
     for t in range(n_trees):
         begin = end
-        limit = np.inf
+        too_high = np.inf
         for s in range(arena[source + t], arena[source + t + 1]):
             row = arena[s]
-            if value[row] >= limit:
+            if value[row] >= too_high:
                 break
             meet = True
             for a in range(n_changed):
@@ -171,7 +171,7 @@ def narrow(
                     break
             if meet:
                 if end == begin:
-                    limit = value[row] + slack
+                    too_high = value[row] + slack
                 arena[end] = row
                 end += 1
         if end == begin or is_set(stop):

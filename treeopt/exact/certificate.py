@@ -61,20 +61,20 @@ class TermCertificate:
         low, high = float(self.low[-1]), float(self.high[-1])
         return (low, high) if self.term.weight > 0 else (-high, -low)
 
-    def error(self, low: float = -np.inf, high: float = np.inf, slack: float = 0.0) -> float:
+    def error(self, low: float = -np.inf, high: float = np.inf, tolerance: float = 0.0) -> float:
         """Return the maximum error of the model's sum, compared to the true sum of the leaves.
 
-        Valid for points at which the weighted term is between ``low - slack`` and ``high + slack``.
-        The error of each addition is at most half the distance to the next number. The range of
-        each partial sum follows from that of the total, because the remaining trees are bounded
-        too. With many trees, this range is much smaller than that of all points.
+        Valid for points at which the weighted term is between ``low`` and ``high``, up to a
+        tolerance. The error of each addition is at most half the distance to the next number. The
+        range of each partial sum follows from that of the total, because the remaining trees are
+        bounded too. With many trees, this range is much smaller than that of all points.
         """
         if np.isinf(low) and np.isinf(high):
             return half_steps(self.low, self.high)
         if self.term.weight < 0:
             low, high = -high, -low
-        lowest = np.float64(low) - (self.high[-1] - self.high) - slack
-        highest = np.float64(high) - (self.low[-1] - self.low) + slack
+        lowest = np.float64(low) - (self.high[-1] - self.high) - tolerance
+        highest = np.float64(high) - (self.low[-1] - self.low) + tolerance
         lowest, highest = np.maximum(self.low, lowest), np.minimum(self.high, highest)
         dtype = self.low.dtype
         return half_steps(lowest.astype(dtype), highest.astype(dtype))
@@ -142,17 +142,18 @@ class Certificate:
         n_additions = self.objective.n_trees + 9
         return float(n_additions * largest * 2.0**-53)
 
-    def _model_error(self, low: float, high: float, slack: float) -> float:
+    def _model_error(self, low: float, high: float, tolerance: float) -> float:
         """Return the maximum error of the models' sums at points whose true sum is in a range."""
         ranges = [own.range for own in self.terms]
         total_low, total_high = (sum(ends) for ends in zip(*ranges, strict=True))
         error = 0.0
         for own, (own_low, own_high) in zip(self.terms, ranges, strict=True):
             others_low, others_high = total_low - own_low, total_high - own_high
-            error += own.error(low - others_high, high - others_low, slack)
+            error += own.error(low - others_high, high - others_low, tolerance)
         # The addition of the terms. A single term needs none; half a step more is harmless.
         as_dtype = self.objective.dtype.type
-        bounds = as_dtype(max(total_low, low - slack)), as_dtype(min(total_high, high + slack))
+        low, high = max(total_low, low - tolerance), min(total_high, high + tolerance)
+        bounds = as_dtype(low), as_dtype(high)
         error += half_steps(*bounds)
         if self._divides_terms:
             # Each division rounds, and so does the addition of the quotients.

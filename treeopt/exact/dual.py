@@ -20,7 +20,7 @@ is not used.
 ``λ``, ``θ``           ``lam``, ``theta``
 ``pair``               a tree and a feature that it splits on
 ``segment``            the places of a feature between two cuts of the tree
-``limit``              a box that does not span the whole feature, in a pair
+``span``               the segments of a box in a pair, if they are not all of them
 =====================  ==========================================================================
 
 `dual_part` has the arrays, `dual_prices` the step for one feature, `dual_shrink` what is left of a
@@ -57,7 +57,7 @@ def ascend(
     """Raise the bound by sweeps over the features, back and forth; return it and the next turn.
 
     The turns of features are numbered through all sweeps. Turns ``begin`` to ``end`` are made, or
-    fewer if ``max_visits`` boxes, segments and limits were visited. Ends for good as soon as the
+    fewer if ``max_visits`` boxes, segments and spans were visited. Ends for good as soon as the
     bound reaches ``cutoff``. Places that no point below the cutoff can lie in are removed from
     ``keep``.
     """
@@ -90,7 +90,7 @@ def ascend(
             bound -= best_box[t]
             best_box[t] = 0.0
             visited += part.tree_start[t + 1] - part.tree_start[t]
-            visited += part.limit_start[q + 1] - part.limit_start[q]
+            visited += part.span_start[q + 1] - part.span_start[q]
             visited += part.segment_start[q + 1] - part.segment_start[q]
         bound += lowest - ascent.best_place[j]
         ascent.best_place[j] = lowest
@@ -164,7 +164,7 @@ def add_worth(part: Part, worth: FloatArray, best_box: FloatArray) -> float:
                 return -LARGE
             for i in range(a, z):
                 worth[i] += lowest
-            for i in range(part.limit_start[q], part.limit_start[q + 1]):
+            for i in range(part.span_start[q], part.span_start[q + 1]):
                 if is_set(part.stop):
                     return -LARGE
                 worth[box[i]] += lowest_of(lam, from_[i], to[i] + 1) - lowest

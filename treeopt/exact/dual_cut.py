@@ -1,6 +1,6 @@
 """Choose the cut to branch on in a search with the dual bound.
 
-Cuts are compared by the plain bound. For each pair whose limits include the tree's best box, the
+Cuts are compared by the plain bound. For each pair whose spans include the tree's best box, the
 loss of a segment is how much worse the tree is if the point has to lie there. Difference arrays add
 up, over all pairs of a feature, the losses at each place, and those of the left and right side of
 each cut.
@@ -73,10 +73,10 @@ def choose_cut(part: Part, min_gain: float, cutoff: float, keep: BoolArray) -> t
 def take_losses(part: Part, loss: FloatArray, matters: BoolArray) -> float:
     """Write how much worse a tree is at each segment of its pairs; return the plain bound.
 
-    Only pairs that limit the tree's best box matter; others have no losses.
+    Only pairs with a span of the tree's best box matter; others have no losses.
     """
     value, box, from_, to = part.value, part.box, part.from_, part.to
-    is_limited = np.zeros(value.size, np.bool_)
+    has_span = np.zeros(value.size, np.bool_)
     bound: float = 0.0
     for t in range(part.tree_start.size - 1):
         first_box, end_box = part.tree_start[t], part.tree_start[t + 1]
@@ -88,24 +88,24 @@ def take_losses(part: Part, loss: FloatArray, matters: BoolArray) -> float:
         for q in range(part.pair_start[t], part.pair_start[t + 1]):
             if is_set(part.stop):
                 return bound
-            first_limit, end_limit = part.limit_start[q], part.limit_start[q + 1]
-            for i in range(first_limit, end_limit):
+            first_span, end_span = part.span_start[q], part.span_start[q + 1]
+            for i in range(first_span, end_span):
                 matters[q] = matters[q] or box[i] == best
             if not matters[q]:
                 continue
             a, z = part.segment_start[q], part.segment_start[q + 1]
             for s in range(a, z):
                 loss[s] = LARGE
-            for i in range(first_limit, end_limit):
+            for i in range(first_span, end_span):
                 if is_set(part.stop):
                     return bound
-                is_limited[box[i]] = True
+                has_span[box[i]] = True
                 for s in range(from_[i], to[i] + 1):
                     loss[s] = min(loss[s], value[box[i]])
             everywhere = LARGE
             for i in range(first_box, end_box):
-                if is_limited[i]:
-                    is_limited[i] = False
+                if has_span[i]:
+                    has_span[i] = False
                 else:
                     everywhere = min(everywhere, value[i])
             for s in range(a, z):

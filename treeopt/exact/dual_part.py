@@ -2,7 +2,7 @@
 
 A `Part` has no boxes of places. For each pair of a tree and a feature that the tree splits on, the
 places of the feature fall into segments between the tree's cuts. A box that does not span the whole
-feature has a limit there: its first and last segment. `dual` has a table of these words.
+feature has a span there: its first and last segment. `dual` has a table of these words.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Part(NamedTuple):
         The segments of each pair, and their places within the feature.
     lam : float64 array
         The price of each segment.
-    limit_start, box, from_, to : int32 arrays
-        The limits of each pair: the box, its first and its last segment.
+    span_start, box, from_, to : int32 arrays
+        The spans of each pair: the box, its first and its last segment.
     stop : int64 array
         Not 0 if the search has to end, see `leaves`.
     """
@@ -57,7 +57,7 @@ class Part(NamedTuple):
     first: Int32Array
     end: Int32Array
     lam: FloatArray
-    limit_start: Int32Array
+    span_start: Int32Array
     box: Int32Array
     from_: Int32Array
     to: Int32Array
@@ -86,7 +86,7 @@ def trimmed(new: Part, n_places: Index, n_boxes: Index, n_trees: Index) -> Part:
     """
     n_pairs = np.int64(new.pair_start[n_trees])
     n_segments = np.int64(new.segment_start[n_pairs])
-    n_limits = np.int64(new.limit_start[n_pairs])
+    n_spans = np.int64(new.span_start[n_pairs])
     return Part(
         new.place_start,
         first_of(new.place, n_places, new.stop),
@@ -98,10 +98,10 @@ def trimmed(new: Part, n_places: Index, n_boxes: Index, n_trees: Index) -> Part:
         first_of(new.first, n_segments, new.stop),
         first_of(new.end, n_segments, new.stop),
         first_of(new.lam, n_segments, new.stop),
-        first_of(new.limit_start, n_pairs + 1, new.stop),
-        first_of(new.box, n_limits, new.stop),
-        first_of(new.from_, n_limits, new.stop),
-        first_of(new.to, n_limits, new.stop),
+        first_of(new.span_start, n_pairs + 1, new.stop),
+        first_of(new.box, n_spans, new.stop),
+        first_of(new.from_, n_spans, new.stop),
+        first_of(new.to, n_spans, new.stop),
         new.stop,
     )
 
@@ -115,8 +115,8 @@ def whole_part(leaves: Leaves, step: float) -> Part:
         widest = max(widest, leaves.place_start[j + 1] - leaves.place_start[j])
     mark = np.zeros(widest + 1, np.int64)
     segment = np.zeros(widest + 1, np.int64)
-    part = empty_part(leaves, count_limits(leaves))
-    n_pairs, n_segments, n_limits = 0, 0, 0
+    part = empty_part(leaves, count_spans(leaves))
+    n_pairs, n_segments, n_spans = 0, 0, 0
     for t in range(n_trees):
         for j in range(p):
             if is_set(leaves.stop):
@@ -132,13 +132,13 @@ def whole_part(leaves: Leaves, step: float) -> Part:
             )
             for i in range(low.size):
                 if low[i] > 0 or high[i] < size - 1:
-                    part.box[n_limits] = leaves.start[t] + i
-                    part.from_[n_limits], part.to[n_limits] = segment[low[i]], segment[high[i]]
-                    n_limits += 1
+                    part.box[n_spans] = leaves.start[t] + i
+                    part.from_[n_spans], part.to[n_spans] = segment[low[i]], segment[high[i]]
+                    n_spans += 1
             part.pair_feature[n_pairs] = j
             n_pairs += 1
             part.segment_start[n_pairs] = n_segments
-            part.limit_start[n_pairs] = n_limits
+            part.span_start[n_pairs] = n_spans
         part.pair_start[t + 1] = n_pairs
     round_down(leaves.value, step, part.value, leaves.stop)
     whole: Part = trimmed(part, part.place.size, part.value.size, n_trees)
@@ -146,7 +146,7 @@ def whole_part(leaves: Leaves, step: float) -> Part:
 
 
 @inlined
-def count_limits(leaves: Leaves) -> int:
+def count_spans(leaves: Leaves) -> int:
     """Return the number of sides, over all boxes, that do not span their feature."""
     n = 0
     for j in range(leaves.low.shape[0]):
@@ -160,13 +160,13 @@ def count_limits(leaves: Leaves) -> int:
 
 
 @inlined
-def empty_part(leaves: Leaves, n_limits: int) -> Part:
-    """Return a part with room for all pairs, segments and limits.
+def empty_part(leaves: Leaves, n_spans: int) -> Part:
+    """Return a part with room for all pairs, segments and spans.
 
     The largest arrays are not filled: that would take long.
     """
     n_trees, p = leaves.start.size - 1, leaves.low.shape[0]
-    n_segments = 2 * n_limits + n_trees * p
+    n_segments = 2 * n_spans + n_trees * p
     return Part(
         leaves.place_start.astype(np.int32),
         np.arange(leaves.place_start[-1]).astype(np.int32),
@@ -179,9 +179,9 @@ def empty_part(leaves: Leaves, n_limits: int) -> Part:
         np.empty(n_segments, np.int32),
         np.empty(n_segments),
         np.zeros(n_trees * p + 1, np.int32),
-        np.empty(n_limits, np.int32),
-        np.empty(n_limits, np.int32),
-        np.empty(n_limits, np.int32),
+        np.empty(n_spans, np.int32),
+        np.empty(n_spans, np.int32),
+        np.empty(n_spans, np.int32),
         leaves.stop,
     )
 

@@ -37,7 +37,7 @@ class Ascent(NamedTuple):
     size : float64 array
         One number: the largest that any sum was so far.
     marginal, share, rest, events, table : float64 arrays
-        Room: per segment, per segment, per limit, per place of a feature, and rows of these for
+        Room: per segment, per segment, per span, per place of a feature, and rows of these for
         minima over 1, 2, 4, ... places.
     """
 
@@ -117,7 +117,7 @@ def take_marginals(part: Part, ascent: Ascent, pairs: IntArray) -> float:
     """Write what each segment would cost its tree, if the point had to lie there.
 
     Adds the marginals to the events, as differences. Takes the feature out of the boxes' worths: of
-    limited boxes they go to ``rest``. Returns the sum of each tree's largest marginal.
+    boxes with a span they go to ``rest``. Returns the sum of each tree's largest marginal.
     """
     lam, box, from_, to = part.lam, part.box, part.from_, part.to
     marginal, worth, rest, events = ascent.marginal, ascent.worth, ascent.rest, ascent.events
@@ -128,7 +128,7 @@ def take_marginals(part: Part, ascent: Ascent, pairs: IntArray) -> float:
         lowest = lowest_of(lam, a, z)
         for s in range(a, z):
             marginal[s] = LARGE
-        for i in range(part.limit_start[q], part.limit_start[q + 1]):
+        for i in range(part.span_start[q], part.span_start[q + 1]):
             if is_set(part.stop):
                 return LARGE
             rest[i] = worth[box[i]] - lowest_of(lam, from_[i], to[i] + 1)
@@ -219,7 +219,7 @@ def pay_shares(part: Part, ascent: Ascent, pairs: IntArray) -> None:
         change = lowest_of(lam, a, z) - lowest
         for i in range(part.tree_start[t], part.tree_start[t + 1]):
             worth[i] += change
-        for i in range(part.limit_start[q], part.limit_start[q + 1]):
+        for i in range(part.span_start[q], part.span_start[q + 1]):
             if is_set(part.stop):
                 return
             worth[box[i]] = rest[i] + lowest_of(lam, from_[i], to[i] + 1)

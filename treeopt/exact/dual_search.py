@@ -202,7 +202,7 @@ class DualSearch:
             if raised is None:
                 return None
             bound = raised + settled
-            work += settings.limit_work * (sweeps + 2) * (part.box.size + part.value.size)
+            work += settings.span_work * (sweeps + 2) * (part.box.size + part.value.size)
             if bound >= cutoff:
                 return Outcome(None, work)
             if ratio * np.count_nonzero(keep) > (ratio - 1) * keep.size:
@@ -224,8 +224,8 @@ class DualSearch:
         while at < end:
             if self.is_over():
                 return None
-            slice_limits = self.settings.slice_limits
-            bound, at = ascend(part, at, end, slice_limits, cutoff, self.step, keep)
+            slice_visits = self.settings.slice_visits
+            bound, at = ascend(part, at, end, slice_visits, cutoff, self.step, keep)
             if self._is_stopped:
                 return None
         return bound

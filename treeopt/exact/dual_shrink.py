@@ -1,7 +1,7 @@
 """What is left of a part of the problem when only some places are kept.
 
 `shrink` works in steps: which segments and boxes still hold a place; which trees have one box left
-and are settled; where the limits of the remaining boxes cut each pair; segments without a cut
+and are settled; where the spans of the remaining boxes cut each pair; segments without a cut
 between them are joined; and at last places without a cut between them become one.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Remains(NamedTuple):
-    """What is left of the boxes, segments and limits of a part.
+    """What is left of the boxes, segments and spans of a part.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Remains(NamedTuple):
     first_some, last_some : int32 arrays
         First and last segment of each pair that holds a place; -1 if the pair is settled.
     from_some, to_some : int32 arrays
-        First and last segment of each limit that holds a place.
+        First and last segment of each span that holds a place.
     is_cut : bool array
-        Whether a limit of a remaining box begins at a segment, or ends just before it.
+        Whether a span of a remaining box begins at a segment, or ends just before it.
     joined : int32 array
         New number of each segment.
     begins : bool array
@@ -70,7 +70,7 @@ def shrink(part: Part, keep: BoolArray) -> tuple[float, Part]:
     if is_set(part.stop):
         return LARGE, part
     join_segments(part, keep, left, new)
-    copy_limits(part, left, new)
+    copy_spans(part, left, new)
     n_places = number_places(part, keep, left.begins, new, n_trees)
     # As int64 from the start: else numba compiles the function for the literal 0, too.
     return settled, trimmed(new, np.int64(n_places), np.int64(n_boxes), np.int64(n_trees))
@@ -79,15 +79,15 @@ def shrink(part: Part, keep: BoolArray) -> tuple[float, Part]:
 @inlined
 def new_remains(part: Part, n_places: int) -> Remains:
     """Return room for what is left of a part."""
-    n_segments, n_pairs, n_limits = part.lam.size, part.pair_feature.size, part.box.size
+    n_segments, n_pairs, n_spans = part.lam.size, part.pair_feature.size, part.box.size
     return Remains(
         np.empty(n_segments, np.bool_),
         np.zeros(part.tree_start.size - 1, np.bool_),
         np.full(part.value.size, -1, np.int32),
         np.empty(n_pairs, np.int32),
         np.empty(n_pairs, np.int32),
-        np.empty(n_limits, np.int32),
-        np.empty(n_limits, np.int32),
+        np.empty(n_spans, np.int32),
+        np.empty(n_spans, np.int32),
         np.zeros(n_segments + 1, np.bool_),
         np.empty(n_segments, np.int32),
         np.zeros(n_places + 1, np.bool_),
@@ -97,7 +97,7 @@ def new_remains(part: Part, n_places: int) -> Remains:
 @inlined
 def new_part(part: Part, n_places: int) -> Part:
     """Return a part with room for all that another one has."""
-    n_segments, n_pairs, n_limits = part.lam.size, part.pair_feature.size, part.box.size
+    n_segments, n_pairs, n_spans = part.lam.size, part.pair_feature.size, part.box.size
     return Part(
         np.zeros(part.place_start.size, np.int32),
         np.zeros(n_places, np.int32),
@@ -110,9 +110,9 @@ def new_part(part: Part, n_places: int) -> Part:
         np.empty(n_segments, np.int32),
         np.empty(n_segments),
         np.zeros(n_pairs + 1, np.int32),
-        np.empty(n_limits, np.int32),
-        np.empty(n_limits, np.int32),
-        np.empty(n_limits, np.int32),
+        np.empty(n_spans, np.int32),
+        np.empty(n_spans, np.int32),
+        np.empty(n_spans, np.int32),
         part.stop,
     )
 
@@ -173,7 +173,7 @@ def settle_trees(part: Part, alive: BoolArray, left: Remains, new: Part) -> tupl
 
 @inlined
 def cut_pairs(part: Part, left: Remains) -> None:
-    """Mark where the limits of remaining boxes cut their pairs; settle pairs without a cut."""
+    """Mark where the spans of remaining boxes cut their pairs; settle pairs without a cut."""
     some, is_cut, new_box = left.some, left.is_cut, left.new_box
     from_some, to_some = left.from_some, left.to_some
     for q in range(part.pair_feature.size):
@@ -183,8 +183,8 @@ def cut_pairs(part: Part, left: Remains) -> None:
         while z > a and not some[z]:
             z -= 1
         any_cut = False
-        end = part.limit_start[q + 1] if a < z else part.limit_start[q]
-        for i in range(part.limit_start[q], end):
+        end = part.span_start[q + 1] if a < z else part.span_start[q]
+        for i in range(part.span_start[q], end):
             if new_box[part.box[i]] < 0:
                 continue
             if is_set(part.stop):
@@ -246,15 +246,15 @@ def join_segments(part: Part, keep: BoolArray, left: Remains, new: Part) -> None
 
 
 @inlined
-def copy_limits(part: Part, left: Remains, new: Part) -> None:
-    """Write the limits of the new pairs: those of boxes that do not span all segments."""
+def copy_spans(part: Part, left: Remains, new: Part) -> None:
+    """Write the spans of the new pairs: of boxes that do not cover all segments."""
     joined, from_some, to_some, new_box = left.joined, left.from_some, left.to_some, left.new_box
     n_pairs, n = 0, 0
     for q in range(part.pair_feature.size):
         if left.first_some[q] < 0:
             continue
         first, last = new.segment_start[n_pairs], new.segment_start[n_pairs + 1] - 1
-        for i in range(part.limit_start[q], part.limit_start[q + 1]):
+        for i in range(part.span_start[q], part.span_start[q + 1]):
             box = new_box[part.box[i]]
             if box < 0:
                 continue
@@ -264,7 +264,7 @@ def copy_limits(part: Part, left: Remains, new: Part) -> None:
                 new.from_[n], new.to[n] = b, e
                 n += 1
         n_pairs += 1
-        new.limit_start[n_pairs] = n
+        new.span_start[n_pairs] = n
 
 
 @inlined

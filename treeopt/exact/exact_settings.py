@@ -103,11 +103,11 @@ class ExactSettings:
     dual_min_gain : float
         A side of a cut that gains nothing counts as if it gained this fraction of what is missing
         to the cutoff, divided by the number of trees.
-    slice_limits : int
-        Number of boxes, segments and limits that the dual bound visits between two checks of the
+    slice_visits : int
+        Number of boxes, segments and spans that the dual bound visits between two checks of the
         time.
-    limit_work : int
-        Work per limit or box of one sweep of the dual bound.
+    span_work : int
+        Work per span or box of one sweep of the dual bound.
     """
 
     start_work: int = MS // 2
@@ -149,8 +149,8 @@ class ExactSettings:
     dual_bytes: int = 2**31
     shrink_ratio: int = 20
     dual_min_gain: float = 1e-3
-    slice_limits: int = 500_000
-    limit_work: int = 50
+    slice_visits: int = 500_000
+    span_work: int = 50
 
 
 DEFAULT_SETTINGS = ExactSettings()

@@ -88,7 +88,7 @@ class Heap(NamedTuple):
     bound: FloatArray
     node: IntArray  # rows of the pool
     pool: Int32Array  # boxes of open nodes
-    unused: IntArray  # rows of the pool that are free
+    unused: IntArray  # rows of the pool without a node
 
 
 class Ties(NamedTuple):

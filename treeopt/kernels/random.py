@@ -28,7 +28,7 @@ def uniform(state: UInt64Array) -> float:
 
 @kernel
 def below(n: int, state: UInt64Array) -> int:
-    """Return a whole number in ``0..n-1``."""
+    """Return an integer in ``0..n-1``."""
     return min(int(uniform(state) * n), n - 1)
 
 

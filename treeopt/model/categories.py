@@ -87,7 +87,7 @@ class Categories:
         """Return the number that stands for a label; None if it is not known."""
         number = self.number_of.get(label)
         if number is None and isinstance(label, int | np.integer) and abs(int(label)) < LARGEST:
-            # Among labels that are floats, scikit-learn looks for the float of a whole number.
+            # Among labels that are floats, scikit-learn looks for the float of an integer.
             near = self.number_of.get(float(label), np.nan)
             number = near if isinstance(self.label_of.get(near), float) else None
         return number

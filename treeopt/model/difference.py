@@ -173,9 +173,9 @@ class Difference:
         return self.plus.source
 
     @property
-    def labelled_columns(self) -> list[int]:
+    def labeled_columns(self) -> list[int]:
         """Features whose categories have labels."""
-        return self.plus.labelled_columns
+        return self.plus.labeled_columns
 
     @property
     def unsure_of_labels(self) -> bool:

@@ -104,7 +104,7 @@ def has_labels(kind: Any) -> bool:
     return hasattr(kind, "categories")
 
 
-def labelled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
+def labeled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
     """Return the values of a point, with labels where categories have them."""
     values: list[Any] = point.tolist()
     for column, known in ensemble.categories.items():
@@ -123,8 +123,8 @@ def named(point: Array, ensemble: Ensemble | Difference, columns: Columns | None
         import pandas as pd
     except ImportError:
         return point.copy()
-    values = labelled(point, ensemble)
-    # Beside floats pandas would round labels that are larger whole numbers than they can hold.
+    values = labeled(point, ensemble)
+    # Beside floats pandas would round labels that are larger integers than they can hold.
     large = any(isinstance(value, int) and value != float(value) for value in values)
     return pd.Series(values, index=pd.Index(names), dtype=object if large else None)
 
@@ -183,7 +183,7 @@ def frame_of(
     for j, kind in enumerate(types):
         if np.isnan(point[j]) and hasattr(kind, "numpy_dtype") and j not in casts:
             frame.isetitem(j, pd.array([None], dtype=kind))
-    values = labelled(point, ensemble)
+    values = labeled(point, ensemble)
     for j in with_labels:
         frame.isetitem(j, _label_column(values[j], types[j], ensemble.categories[j]))
     frame.columns = pd.Index(labels)
@@ -219,7 +219,7 @@ def _label_column(label: Any, kind: Any, known: Categories) -> Any:
         cannot = is_nan and getattr(kind, "kind", "O") in "biu"
         return pd.Series([label], dtype=np.float64 if cannot else kind)
     if kind is not None and not (is_nan or label in kind.categories):
-        # Of large whole numbers, scikit-learn may have kept the floats next to them.
+        # Of large integers, scikit-learn may have kept the floats next to them.
         number = known.number_of.get(label)
         same = [own for own in kind.categories.tolist() if known.find(own) == number]
         label, kind = (same[0], kind) if same else (label, None)

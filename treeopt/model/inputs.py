@@ -169,9 +169,9 @@ def _frame_to_array(X: Any, ensemble: Trees, name: str) -> Array:
 
 
 def _cast_apart(matrix: Array, X: Any, ensemble: Trees) -> Array:
-    """Return the matrix of a frame, with large whole numbers cast as the library casts them.
+    """Return the matrix of a frame, with large integers cast as the library casts them.
 
-    float64 does not hold all whole numbers, so casting them to it first would round them twice.
+    float64 does not hold all integers, so casting them to it first would round them twice.
     """
     early = any(
         getattr(kind, "kind", "O") == "b" or hasattr(kind, "numpy_dtype") for kind in X.dtypes

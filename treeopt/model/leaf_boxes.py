@@ -193,7 +193,7 @@ def _split(boxes: LeafBoxes, pieces: dict[int, list[tuple[Array, Array]]]) -> Le
 
 
 def _joined(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Drop empty intervals and join neighbours; an empty one stays if nothing else does."""
+    """Drop empty intervals and join neighbors; an empty one stays if nothing else does."""
     joined: list[tuple[float, float]] = []
     for a, b in intervals:
         if not a < b:

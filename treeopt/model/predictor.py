@@ -128,8 +128,8 @@ class Predictor(Trees):
                 raise InputError(f"{name} is a mapping, but the model has no names. Pass a vector.")
             x = NamedPoint(x)
         elif hasattr(x, "to_frame") and self.feature_names is not None:
-            labelled = self.categories or self.frame_labels
-            x = NamedPoint(x) if labelled else x.to_frame().T.infer_objects()
+            labeled = self.categories or self.frame_labels
+            x = NamedPoint(x) if labeled else x.to_frame().T.infer_objects()
         elif np.ndim(x) == 1:
             x = np.asarray(x)[None, :]
         matrix = self._matrix(x, name)

@@ -105,10 +105,10 @@ class Trees:
     @property
     def unsure_of_labels(self) -> bool:
         """Whether the labels of categories are known, but not which columns have them."""
-        return bool(self.frame_labels) and not self.labelled_columns
+        return bool(self.frame_labels) and not self.labeled_columns
 
     @cached_property
-    def labelled_columns(self) -> list[int]:
+    def labeled_columns(self) -> list[int]:
         """The features whose categories have labels."""
         return [j for j, known in self.categories.items() if known.labels]
 

@@ -173,7 +173,7 @@ def line(ensemble: Predictor, x: Any, feature: int | str) -> Line:
         return Line(np.array([np.inf]), ensemble.predict(point[None, :]))
     cuts = cells.cuts_of(j)
     if cells.has_sets[j]:
-        # Each cell for itself: neighbouring categories have nothing in common.
+        # Each cell for itself: neighboring categories have nothing in common.
         rows = np.repeat(point[None, :], cuts.size + 1, axis=0)
         rows[:, column] = np.append(cuts, _above(cuts, ensemble.input_dtype))
         return Line(np.append(cuts, np.inf), ensemble.predict(rows))

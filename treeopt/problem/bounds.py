@@ -181,7 +181,7 @@ def _mask_missing(X: Array, ensemble: Model) -> None:
     """
     with np.errstate(over="ignore"):
         missing = X.astype(ensemble.input_dtype) == ensemble.missing_value
-    missing[:, ensemble.labelled_columns] = False
+    missing[:, ensemble.labeled_columns] = False
     X[missing] = np.nan
     for column, known in ensemble.categories.items():
         own = X[:, column]

@@ -93,7 +93,7 @@ class Choices:
             pairs[column] = value
         values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
         may_be_missing = np.full(len(pairs), data is None)
-        may_be_missing[ensemble.labelled_columns] = True
+        may_be_missing[ensemble.labeled_columns] = True
         lower, upper = pairs.T.copy()
         return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
 

@@ -1,4 +1,4 @@
-"""Dimensions of a space: numbers, on a linear or logarithmic scale, whole numbers, choices.
+"""Dimensions of a space: numbers, on a linear or logarithmic scale, integers, choices.
 
 They are the same for decisions, searches and tuning. A point has three forms:
 
@@ -7,8 +7,8 @@ values
 codes
     One float64 per dimension: the number itself, or the position of a choice. Equal points have
     equal codes, bit by bit.
-places
-    Its place in the unit cube, where the search works. A dimension with a single value has none.
+positions
+    Its position in the unit cube, where the search works. A dimension with a single value has none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from treeopt.problem.bounds import read_bounds
 from treeopt.types import Array, FloatArray, IntArray
 
 LARGEST_INTEGER = 2**53
-"""Whole numbers up to this one are exact as floats."""
+"""Integers up to this one are exact as floats."""
 
 FINEST_STEP = 1e-14
 """Smaller steps, in parts of the numbers, are lost in their rounding."""
@@ -51,16 +51,16 @@ class Dimension(ABC):
     @property
     @abstractmethod
     def scale(self) -> tuple[Callable[..., Array], tuple[float, ...]]:
-        """The function from places to codes, and its further arguments."""
+        """The function from positions to codes, and its further arguments."""
 
     def codes(self, u: Array) -> Array:
-        """Return the codes of places in [0, 1]."""
+        """Return the codes of positions in [0, 1]."""
         function, arguments = self.scale
         return function(u, *arguments)
 
     @abstractmethod
-    def places(self, codes: Array) -> Array:
-        """Return places in [0, 1] with these codes."""
+    def positions(self, codes: Array) -> Array:
+        """Return positions in [0, 1] with these codes."""
 
     @abstractmethod
     def value(self, code: float) -> Any:
@@ -136,8 +136,8 @@ class Real(Dimension):
             return _curve, (self.low, self.high, math.log(self.low), math.log(self.high))
         return _line, (self.low, self.high)
 
-    def places(self, codes: Array) -> Array:
-        """Return the places of numbers; with a step, the middles of their intervals."""
+    def positions(self, codes: Array) -> Array:
+        """Return the positions of numbers; with a step, the middles of their intervals."""
         if self.step is not None:
             return (np.round((codes - self.low) / self.step) + 0.5) / (self.n or 1)
         if self.log:
@@ -170,7 +170,7 @@ class Real(Dimension):
 
 @dataclass(frozen=True)
 class Integer(Dimension):
-    """A whole number between two bounds, which are included.
+    """An integer between two bounds, which are included.
 
     Parameters
     ----------
@@ -198,13 +198,13 @@ class Integer(Dimension):
         for name in ("low", "high", "step"):
             value = getattr(self, name)
             if not _is_whole(value) or abs(value) > LARGEST_INTEGER:
-                raise InputError(f"{name} is {value!r}. Pass a whole number up to 2**53.")
+                raise InputError(f"{name} is {value!r}. Pass an integer up to 2**53.")
             object.__setattr__(self, name, int(value))
         _check_ends(self)
         if self.high - self.low > LARGEST_INTEGER:
             raise InputError(f"low..high is {self.low}..{self.high}, too wide. Narrow it.")
         if self.step < 1:
-            raise InputError(f"step is {self.step}. Pass a whole number above 0.")
+            raise InputError(f"step is {self.step}. Pass an integer above 0.")
         if self.log and self.step != 1:
             raise InputError(f"log is True and step is {self.step}. Pass one of the two.")
 
@@ -221,30 +221,30 @@ class Integer(Dimension):
             return _rounded_curve, (self.low, self.high, *ends)
         return _grid, (self.low, self.high, self.step, self.n)
 
-    def places(self, codes: Array) -> Array:
-        """Return a place for each whole number, inside its interval."""
+    def positions(self, codes: Array) -> Array:
+        """Return a position for each integer, inside its interval."""
         if self.log:
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return (np.log(codes) - low) / (high - low)
         return ((codes - self.low) / self.step + 0.5) / self.n
 
     def value(self, code: float) -> int:
-        """Return the whole number."""
+        """Return the integer."""
         return int(code)
 
     def code(self, value: Any) -> float:
-        """Return the whole number."""
+        """Return the integer."""
         number = _real(value)
         if not self.low <= value <= self.high:
             raise ValueError(f"outside {self.low}..{self.high}")
         if not number.is_integer():
-            raise ValueError("not a whole number")
+            raise ValueError("not an integer")
         if (int(number) - self.low) % self.step:
             raise ValueError(f"not a multiple of the step {self.step} above {self.low}")
         return number + 0.0
 
     def nth(self, k: Any) -> Any:
-        """Return the k-th whole number."""
+        """Return the k-th integer."""
         return (self.low + self.step * k) * 1.0
 
 
@@ -292,7 +292,7 @@ class Choice(Dimension):
         """The grid of the positions."""
         return _grid, (0, self.n - 1, 1, self.n)
 
-    def places(self, codes: Array) -> Array:
+    def positions(self, codes: Array) -> Array:
         """Return the middle of each choice's interval."""
         return (codes + 0.5) / self.n
 
@@ -399,11 +399,11 @@ class Dimensions:
             codes[:, which] = function(U[:, columns], *arguments)
         return codes + 0.0  # no negative zeros: equal points have equal bits
 
-    def places(self, codes: Array) -> Array:
+    def positions(self, codes: Array) -> Array:
         """Return points of the unit cube with these codes."""
         U = np.empty((len(codes), self.free.size))
         for column, k in enumerate(self.free):
-            U[:, column] = self.all[k].places(codes[:, k])
+            U[:, column] = self.all[k].positions(codes[:, k])
         return U
 
     def points(self, codes: Array) -> Any:
@@ -437,8 +437,8 @@ class Dimensions:
         """Return the codes of the k-th of all `size` points, one row for each entry of ``k``."""
         codes = np.empty((len(k), len(self.all)))
         for i, dimension in enumerate(self.all):
-            k, place = np.divmod(k, dimension.n or 1)
-            codes[:, i] = dimension.nth(place)
+            k, position = np.divmod(k, dimension.n or 1)
+            codes[:, i] = dimension.nth(position)
         return codes + 0.0
 
     def label(self, k: int) -> str:
@@ -465,7 +465,7 @@ def read_dimensions(space: Any, name: str = "space") -> Dimensions:
     Parameters
     ----------
     space : mapping, or what `read_bounds` takes
-        A mapping from names to dimensions: ``(low, high)``, whole numbers if both ends are;
+        A mapping from names to dimensions: ``(low, high)``, integers if both ends are;
         ``(low, high, "log")``; a ``range``; a list of choices; or a `Dimension`. Else the pairs of
         a real box. `Dimensions` are returned as they are.
     name : str
@@ -553,17 +553,17 @@ def from_text(described: Sequence[Mapping[str, Any]]) -> Dimensions:
 
 
 def _line(u: Array, low: Any, high: Any) -> Array:
-    """Return the numbers at places between two bounds."""
+    """Return the numbers at positions between two bounds."""
     return _within(low + u * (high - low), low, high)
 
 
 def _curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array:
-    """Return the numbers at places between the logarithms of the bounds."""
+    """Return the numbers at positions between the logarithms of the bounds."""
     return _within(np.exp(begin + u * (end - begin)), low, high)
 
 
 def _rounded_curve(u: Array, low: Any, high: Any, begin: Any, end: Any) -> Array:
-    """Return the whole numbers at places between the logarithms."""
+    """Return the integers at positions between the logarithms."""
     return _within(np.round(np.exp(begin + u * (end - begin))), low, high)
 
 

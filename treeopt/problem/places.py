@@ -292,13 +292,13 @@ class Places:
         if low == -largest and high == largest:
             middle = 0.0
         elif high == largest:
-            middle = low + max(self._reach(j), 1e-3 * abs(low), 1.0)
+            middle = low + max(self._beyond_cuts(j), 1e-3 * abs(low), 1.0)
         elif low == -largest:
-            middle = high - max(self._reach(j), 1e-3 * abs(high), 1.0)
+            middle = high - max(self._beyond_cuts(j), 1e-3 * abs(high), 1.0)
         if whole:
             middle = float(np.floor(middle))
         return float(min(max(middle, low), high))
 
-    def _reach(self, j: int) -> float:
+    def _beyond_cuts(self, j: int) -> float:
         """Return a tenth of half the distance between the first and last cut of a feature."""
         return 0.1 * self.grid.half_range(j) if j >= 0 else 0.0

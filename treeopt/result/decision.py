@@ -8,7 +8,7 @@ from typing import Any
 
 from treeopt.errors import InputError
 from treeopt.model.difference import Model
-from treeopt.model.frames import Columns, frame_of, labelled
+from treeopt.model.frames import Columns, frame_of, labeled
 from treeopt.result.words import effort_in_words, region_in_words, value_in_words
 from treeopt.run.status import Status
 from treeopt.types import Array
@@ -106,6 +106,6 @@ class Decision:
         lines = [
             value_in_words(*value),
             effort_in_words(self.message, self.time, self.nfev, self.nodes),
-            *region_in_words(names, labelled(self._point, model), self.region, self._free),
+            *region_in_words(names, labeled(self._point, model), self.region, self._free),
         ]
         return "\n".join(lines)

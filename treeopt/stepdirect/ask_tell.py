@@ -64,14 +64,14 @@ class Best(NamedTuple):
 class StepDirect:
     """StepDIRECT as an optimizer with `ask` and `tell`.
 
-    It minimises. Points may be told in any order, one or several at a time, while others are
+    It minimizes. Points may be told in any order, one or several at a time, while others are
     pending; also points that it has not asked for. No point is asked for twice.
 
     Parameters
     ----------
     space : mapping, sequence of pairs or scipy Bounds
         ``(low, high)`` for each coordinate of a real box; or a mapping from names to
-        ``(low, high)``, with whole numbers between if both ends are whole, ``(low, high, "log")``,
+        ``(low, high)``, with integers between if both ends are whole, ``(low, high, "log")``,
         a ``range``, a list of choices, or `treeopt.tuning` ``Real``, ``Integer`` or ``Choice``.
     weights : array-like of shape (p,), or mapping by name
         Relative importance of the coordinates; uniform by default.
@@ -300,7 +300,7 @@ class StepDirect:
             driver.record(self._values)
             if told := [key for key in self._beside if key in self._known]:
                 values = np.array([self._known[key] for key in told])
-                driver.adopt(self._dimensions.places(self._codes(told)), values)
+                driver.adopt(self._dimensions.positions(self._codes(told)), values)
                 for key in told:
                     del self._beside[key]
                 self._waited = 0

@@ -20,7 +20,7 @@ from treeopt.types import Array, FloatArray
 
 
 class Best(NamedTuple):
-    """The best sample: its number, its place in the unit cube, and its value."""
+    """The best sample: its number, its position in the unit cube, and its value."""
 
     sample: int
     u: FloatArray
@@ -88,7 +88,7 @@ class Driver:
         return u
 
     def draw_below(self, n: int) -> int:
-        """Return a random whole number in ``0..n-1``."""
+        """Return a random integer in ``0..n-1``."""
         return int(below(n, self.state.random))
 
     def run_on(

@@ -24,7 +24,7 @@ Outcome: TypeAlias = tuple[float, str | None]
 """The value of a point, and what went wrong, if anything did."""
 
 _HINT = (
-    " If fun takes a matrix of points, pass vectorized=True; to minimise a model's prediction, "
+    " If fun takes a matrix of points, pass vectorized=True; to minimize a model's prediction, "
     "pass treeopt.from_model(model)."
 )
 

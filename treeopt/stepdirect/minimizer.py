@@ -38,7 +38,7 @@ def stepdirect(
     workers: int | Callable[..., Iterable[object]] = 1,
     time_limit: float | None = None,
 ) -> SearchResult:
-    """Minimise a function without derivatives; made for functions with steps.
+    """Minimize a function without derivatives; made for functions with steps.
 
     The search only evaluates points. It is StepDIRECT (Phan, Liu and Nguyen), by default with most
     evaluations spent around the best point; see `StepDirectSettings`.
@@ -47,11 +47,11 @@ def stepdirect(
     ----------
     fun : callable or Ensemble
         ``fun(x)`` returns the value at a point: a vector, or a dict if the parameters have names.
-        An `Ensemble` is minimised without a call of Python per evaluation, at exactly the same
+        An `Ensemble` is minimized without a call of Python per evaluation, at exactly the same
         points as the function ``ensemble.predict``.
     bounds : sequence of pairs, scipy Bounds, or mapping
         ``(low, high)`` for each coordinate of a real box; if both are equal, the coordinate is
-        fixed. Or a mapping from names to ``(low, high)``, with whole numbers between if both ends
+        fixed. Or a mapping from names to ``(low, high)``, with integers between if both ends
         are whole, ``(low, high, "log")``, a ``range``, a list of choices, or `treeopt.tuning`
         ``Real``, ``Integer`` or ``Choice``, as in `StepDirect`; then no point is evaluated twice.
         For an ensemble: pairs, a mapping from names or numbers of all features to pairs (a single
@@ -93,7 +93,7 @@ def stepdirect(
     towards ``max_evals`` and is never the result; for the choice of rectangles it counts as the
     maximum value so far. The first exception is shown as a warning.
 
-    To maximise, minimise the negative: ``lambda X: -ensemble.predict(X)`` with ``vectorized=True``.
+    To maximize, minimize the negative: ``lambda X: -ensemble.predict(X)`` with ``vectorized=True``.
     A feature of an ensemble with categories is searched as a real number, with a warning;
     ``ensemble.categories`` has the number of each category.
 
@@ -112,7 +112,7 @@ def stepdirect(
     if model is None and not callable(fun):
         raise InputError(
             f"fun is {type(fun).__name__}, which is not callable. Pass a function, or "
-            "treeopt.from_model(model) to minimise a model's prediction."
+            "treeopt.from_model(model) to minimize a model's prediction."
         )
     run = Run(
         Limits(read_time_limit(time_limit)),
@@ -149,7 +149,7 @@ def stepdirect(
 def _on_model(
     model: Model, bounds: object, weights: Weights, settings: StepDirectSettings, run: Run
 ) -> SearchResult:
-    """Minimise the prediction of a model over a real box."""
+    """Minimize the prediction of a model over a real box."""
     dimensions = real_dimensions(*read_bounds(bounds, model))
     weights = model.importances if weights is None else weights
     weight = settings.weights_for(weights_of(weights, dimensions, model))

@@ -48,7 +48,7 @@ def search_within(
         Its ``limits``, ``max_evals``, ``callback`` and ``seed`` are used; the callback gets a
         `Progress`. Its ``status`` and ``message`` are set.
     fun : model or callable
-        What to minimise. An ensemble over real dimensions without steps and logarithms runs in
+        What to minimize. An ensemble over real dimensions without steps and logarithms runs in
         the compiled loop. A function gets a matrix of numbers, one point per row.
     dimensions : Dimensions
         The space, without names. Points, also those of the result, are rows of `Dimensions.values`.

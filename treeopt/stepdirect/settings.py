@@ -42,7 +42,7 @@ class StepDirectSettings:
     epsilon_scale : {"median", "least"}
         The factor of ε: \|f_min - f_median\| as in the paper, or \|f_min\| as in DIRECT.
     neighbourhood : float or None
-        λ: rectangles whose centres are within λ d_j are neighbours of rectangle j, from which its
+        λ: rectangles whose centres are within λ d_j are neighbors of rectangle j, from which its
         local variability σ_j is estimated. If None, σ = 1: rectangles count by their size alone.
     sigma_min : float
         ε_σ, the minimum of σ.
@@ -163,9 +163,9 @@ class StepDirectSettings:
         self._check("refine", "a number of at least 0 and below 1", lambda v: 0 <= v < 1)
         self._check("shift", "a number in 0..1", lambda v: 0 <= v <= 1)
         for name in ("n_directions", "patience", "excursion"):
-            self._check(name, "a whole number above 0", _is_count)
+            self._check(name, "an integer above 0", _is_count)
         if self.batch is not None:
-            self._check("batch", "a whole number above 0, or None", _is_count)
+            self._check("batch", "an integer above 0, or None", _is_count)
         if self.neighbourhood is not None:
             self._check("neighbourhood", "a number above 0, or None", lambda v: v > 0)
         if not isinstance(self.grow_on_tie, bool | np.bool_):
@@ -254,7 +254,7 @@ def read_settings(settings: StepDirectSettings | None) -> StepDirectSettings:
 
 
 def _is_count(value: object) -> bool:
-    """Tell whether a value is a whole number above 0 that the kernels can hold."""
+    """Tell whether a value is an integer above 0 that the kernels can hold."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         return False
     return 0 < int(value) < 2**31

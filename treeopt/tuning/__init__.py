@@ -1,6 +1,6 @@
 """Hyper-parameter tuning: a search estimator for scikit-learn, a sampler for Optuna.
 
-A space is a mapping from parameters to their values: ``(low, high)``, whole numbers if both ends
+A space is a mapping from parameters to their values: ``(low, high)``, integers if both ends
 are; ``(low, high, "log")``; a ``range``; a list of choices; or `Real`, `Integer`, `Choice`.
 """
 

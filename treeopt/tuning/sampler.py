@@ -60,7 +60,7 @@ class StepDirectSampler(BaseSampler):
     than any final one. The first trial is the centre of the space. Points are proposed again only
     if all points of a discrete space are known; of several values of a point the first counts.
 
-    Parameters whose ranges change from trial to trial, and whole numbers beyond 2**53, are drawn
+    Parameters whose ranges change from trial to trial, and integers beyond 2**53, are drawn
     like those outside the common space.
 
     Workers that choose at the same moment may sometimes choose the same point. After a break, an
@@ -86,7 +86,7 @@ class StepDirectSampler(BaseSampler):
     ) -> None:
         whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
         if seed is not None and not (whole and seed >= 0):
-            raise InputError(f"seed is {seed!r}. Pass a whole number of at least 0, or None.")
+            raise InputError(f"seed is {seed!r}. Pass an integer of at least 0, or None.")
         if settings is not None and not isinstance(settings, StepDirectSettings):
             raise InputError(f"settings is {settings!r}. Pass StepDirectSettings, or None.")
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):

@@ -28,14 +28,14 @@ class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
     """Search over hyper-parameters with cross-validation, by StepDIRECT.
 
     It is used like ``GridSearchCV`` and ``RandomizedSearchCV``, has the same base class, and has
-    their methods and attributes. The score is maximised.
+    their methods and attributes. The score is maximized.
 
     Parameters
     ----------
     estimator : estimator
         The estimator to tune; nested parameters are named ``part__name``.
     space : mapping
-        From names of parameters to their values: ``(low, high)``, whole numbers if both ends
+        From names of parameters to their values: ``(low, high)``, integers if both ends
         are; ``(low, high, "log")``; a ``range``; a list of choices; or `treeopt.tuning` ``Real``,
         ``Integer`` or ``Choice``.
     n_evals : int
@@ -364,7 +364,7 @@ class Tuning:
         self.outcomes += outcomes
 
     def loss(self, outcome: Outcome) -> float:
-        """Return the value that the search minimises; NaN: failed."""
+        """Return the value that the search minimizes; NaN: failed."""
         if not outcome:
             return -float(self.error_score)
         metric = self.metric(outcome[0]["test_scores"])
