@@ -163,10 +163,10 @@ def draw(regrets: dict[int, Frame], path: Path) -> None:
             for budget, up, mark in zip(regrets, (0.18, -0.18), ("o", "s"), strict=True):
                 mean, low, high = (100 * x for x in change(regrets[budget], name, base))
                 clear = low > 0 or high < 0
-                colour = "0.6" if not clear else "tab:red" if mean > 0 else "tab:green"
-                panel.plot([low, high], [k + up, k + up], "-", color=colour)
+                color = "0.6" if not clear else "tab:red" if mean > 0 else "tab:green"
+                panel.plot([low, high], [k + up, k + up], "-", color=color)
                 label = f"{budget:,} evaluations" if k == 0 else None
-                panel.plot(mean, k + up, mark, color=colour, ms=4, label=label)
+                panel.plot(mean, k + up, mark, color=color, ms=4, label=label)
         panel.set_yticks(range(len(variants)), list(reversed(variants)), fontsize=8)
         panel.axvline(0, color="0.3", lw=0.8)
         panel.set_title(f"change of the regret against “{base}”, in % (right: worse)", fontsize=9)

@@ -326,14 +326,14 @@ def draw(data: Frame, path: Path) -> None:
     sweeps = [(axis, name, at) for axis, of in SWEEPS.items() for name, at in of.items()]
     figure = Figure(figsize=(13, 7.5), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
-    colours = dict(zip(METHODS, ("black", "tab:orange", "tab:red", "tab:blue"), strict=True))
+    colors = dict(zip(METHODS, ("black", "tab:orange", "tab:red", "tab:blue"), strict=True))
     for panel, (axis, name, places) in zip(panels, sweeps, strict=False):
-        for method, colour in colours.items():
+        for method, color in colors.items():
             rows = curve(data, method, places)
-            panel.plot(rows.index, rows["seconds"], color=colour, lw=1)
-            for proven, face in ((True, colour), (False, "white")):
+            panel.plot(rows.index, rows["seconds"], color=color, lw=1)
+            for proven, face in ((True, color), (False, "white")):
                 part = rows[rows["proven"] == proven]["seconds"]
-                panel.plot(part.index, part, "o", color=colour, mfc=face, ms=5)
+                panel.plot(part.index, part, "o", color=color, mfc=face, ms=5)
         panel.set(xlabel=axis, title=name, ylabel="seconds to proof")
         shown = ["unlimited" if value == UNLIMITED else f"{value:,}" for value in places]
         if axis == "trees":
@@ -344,9 +344,9 @@ def draw(data: Frame, path: Path) -> None:
             panel.set_yscale("log")
         panel.grid(alpha=0.3)
     last, proofs = panels[-1], times(data)
-    for method, colour in colours.items():
+    for method, color in colors.items():
         ordered = np.sort(proofs[method].dropna())
-        last.step(ordered, np.arange(1, ordered.size + 1), color=colour, where="post", label=method)
+        last.step(ordered, np.arange(1, ordered.size + 1), color=color, where="post", label=method)
     title = f"all {data['label'].nunique()} instances"
     last.set(xlabel="seconds", ylabel="instances proven", title=title)
     if last.dataLim.width > 0:

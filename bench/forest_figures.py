@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from command import carry_out, parser, rows_of
-from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0, colours_of
+from forest_report import AUTO, DEFAULT, DIRECT, LOCAL, STEP, STEP_0, colors_of
 from forest_table import BUDGET, INSIDE, PACKAGES, RBFOPT, warm
 from machine import machine, versions
 from matplotlib.figure import Figure
@@ -258,7 +258,7 @@ def draw_convergence(data: pd.DataFrame, path: Path) -> None:
     """Draw one column of panels per problem: against evaluations, and below against time."""
     problems = [p for p in PAPER if p in set(data["problem"])]
     methods = [m for m in METHODS if m in set(data["method"])]
-    colours = colours_of(METHODS)
+    colors = colors_of(METHODS)
     figure = Figure(figsize=(3.2 * len(problems) + 2.4, 6.4), layout="constrained")
     panels = figure.subplots(2, len(problems), squeeze=False)
     seconds = np.geomspace(1e-4, data["seconds"].max(), 200)
@@ -276,15 +276,15 @@ def draw_convergence(data: pd.DataFrame, path: Path) -> None:
                     continue
                 width = 2.2 if "treeopt " in method else 1.2
                 line = curves(runs, axis, points)
-                panel.plot(points, line, color=colours[method], lw=width, label=method)
+                panel.plot(points, line, color=colors[method], lw=width, label=method)
             panel.axhline(optimum, color="0.5", ls="--", lw=0.8)
             panel.set_xscale("log")
             panel.grid(alpha=0.3)
         if len(bound) and (end := bound.iloc[-1])["bound"] == end["value"]:
-            panels[1, column].plot(end["seconds"], end["value"], "*", color=colours[AUTO], ms=9)
+            panels[1, column].plot(end["seconds"], end["value"], "*", color=colors[AUTO], ms=9)
         finite = bound[np.isfinite(bound["bound"])]
         panels[1, column].step(
-            finite["seconds"], finite["bound"], where="post", ls=":", color=colours[AUTO]
+            finite["seconds"], finite["bound"], where="post", ls=":", color=colors[AUTO]
         )
         start = here[here["nfev"] == 1].groupby("method")["value"].median().median()
         reach = start - optimum

@@ -337,7 +337,7 @@ def better_peers(data: Frame) -> list[str]:
     return list(dict.fromkeys(lines)) or ["- nowhere"]
 
 
-def colours_of(methods: Iterable[str]) -> dict[str, Any]:
+def colors_of(methods: Iterable[str]) -> dict[str, Any]:
     """Return a color for each method; treeopt's default is black."""
     import matplotlib as mpl
 
@@ -358,16 +358,16 @@ def draw(data: Frame, path: Path) -> None:
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     groups = data.groupby(["problem", "method", "budget", "oracle"], observed=True)
     points = groups[["value", "seconds"]].mean().reset_index()
-    colours = colours_of(data["method"].cat.categories)
+    colors = colors_of(data["method"].cat.categories)
     for panel, problem in zip(panels, shown, strict=True):
         for row in points[points["problem"] == problem].itertuples():
             name = row.method + (", own budget" if row.budget in (SWARM, OWN_END) else "")
             name = row.method if row.method == AUTO else name
             gap = max(row.value / best[problem] - 1, 0.0)
-            fill = colours[row.method] if row.oracle == "predict" else "none"
+            fill = colors[row.method] if row.oracle == "predict" else "none"
             mark = "s" if "own budget" in name else "o"
             label = name if row.oracle == "compiled" else None
-            style = {"mec": colours[row.method], "mfc": fill, "label": label}
+            style = {"mec": colors[row.method], "mfc": fill, "label": label}
             panel.plot(row.seconds, gap, mark, ms=8, **style)
         panel.set(xscale="log", title=problem, xlabel="seconds")
         panel.set_yscale("symlog", linthresh=0.01)

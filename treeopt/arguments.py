@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -62,11 +63,25 @@ def _with_arguments(other: Callable[..., R], parameters: list[Parameter]) -> Cal
                 shared.bind(*args, **kwargs)
             except TypeError as error:
                 name = other.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{name}() {error}") from None
+                remedy = _remedy(shared, args, kwargs)
+                raise TypeError(f"{name}() {error}.{remedy}") from None
         return other(*args, **kwargs)
 
     checked.__signature__ = shared  # type: ignore[attr-defined]
     return checked
+
+
+def _remedy(shared: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return what to do if arguments do not fit a signature."""
+    names = [name for name in shared.parameters if name != "self"]
+    for unknown in kwargs.keys() - names:
+        meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(unknown, names, 1))
+        return f"{meant} The arguments are: {', '.join(names)}."
+    positional = [n for n in names if shared.parameters[n].kind is not Parameter.KEYWORD_ONLY]
+    if len(args) > len(shared.parameters) - len(names) + len(positional):
+        after = f" after {', '.join(positional)}" if positional else ""
+        return f" Pass all arguments{after} by name."
+    return ""
 
 
 def read_seed(rng: Any) -> int:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import treeopt
 from tests.support.decisions import FUZZ, problem_for, random_problem
@@ -27,7 +28,7 @@ from treeopt.exact.dual_part import LARGE, Part, whole_part
 from treeopt.exact.dual_search import DualSearch
 from treeopt.exact.dual_shrink import shrink
 from treeopt.exact.exact_settings import ExactSettings
-from treeopt.exact.list_leaves import list_leaves
+from treeopt.exact.list_leaves import _cells_of_places, list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.places import Places
@@ -587,6 +588,19 @@ def test_nodes_that_were_interrupted_are_not_lost(seed, n_jobs):
     rng = np.random.default_rng(seed)
     interrupted = partial(DualSearch, is_over=lambda: bool(rng.random() < 0.3))
     prove(interrupted, random_leaves(seed, n_trees=8, most=10), 1000, n_jobs, np.inf)
+
+
+def test_arrays_have_the_types_that_are_compiled_whatever_the_trees():
+    """Another type would compile the kernel again, within the time limit."""
+    constant = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 2.0])
+    split = DecisionTreeRegressor().fit([[0.0], [1.0]], [2.0, 3.0])
+    kinds = set()
+    for tree in (constant, split):
+        problem = problem_for(treeopt.from_model(tree), [(0, 1)])
+        arrays = _cells_of_places(0, problem.objective.terms[0], problem.places, Limits(None))
+        kinds.add(tuple(array.dtype for array in arrays))
+    assert len(kinds) == 1
+    assert treeopt.minimize(constant, [(0, 1)]).bound == 2.0
 
 
 @given(ensembles(12), seeds, signs)

@@ -123,7 +123,7 @@ BAD_BOUNDS = {
     "too many columns": (np.ones((9, 5)), ("bounds has shape (9, 5)", "4 columns")),
     "nothing but NaN": (FRAME.assign(b=np.nan), ("bounds", "'b'")),
     "a name twice": ({**BOX, 0: (0, 1)}, ("bounds names feature 0 twice",)),
-    "a name left out": ({"a": (0, 1)}, ("bounds has no pair for feature 'b'", "Pass one")),
+    "a name left out": ({"a": (0, 1)}, ("no pair for feature 'b' and 2 more", "fixed")),
     "a triple by name": ({**BOX, "a": (0, 1, 2)}, ("bounds['a'] is (0, 1, 2)", "pair")),
     "a frame that lacks a column": (FRAME[["a", "b", "c"]], ("bounds lacks 'd'",)),
     "a frame without rows": (FRAME.iloc[:0], ("bounds", "rows")),
@@ -138,7 +138,7 @@ def test_bad_bounds_are_refused_by_name(name):
 
 
 def test_a_model_of_another_kind_is_refused():
-    with pytest.raises(TreeoptError, match=says("model is", "scikit-learn")):
+    with pytest.raises(TreeoptError, match=says("objective is function", "scikit-learn")):
         treeopt.minimize(lambda x: x, [(0, 1)])
 
 

@@ -120,7 +120,7 @@ def test_a_callback_ends_a_hard_proof(sense, n_jobs, in_small_steps):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_callback_ends_a_long_node(sense, n_jobs, monkeypatch):
     """Which goes back to where it was, so that the bound stays true; and nothing is lost."""
-    change_settings(monkeypatch, dual_after=-1, slice_limits=1)
+    change_settings(monkeypatch, dual_after=-1, slice_visits=1)
     for module in (watch, limits):
         monkeypatch.setattr(module, "POLL_INTERVAL", 1e-4)
     e, X, best = hard(sense)

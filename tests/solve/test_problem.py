@@ -110,6 +110,9 @@ def test_it_can_be_pickled(model):
         (X, {"integer": "e"}, "'e' is unknown"),
         (X, {"categories": {"a": []}}, "categories.'a'. is empty"),
         (X, {"gap": -1}, "gap is -1"),
+        (X, {"start": {"q": 3}}, "start"),
+        (X, {"start": [1, 2]}, "start"),
+        ({"b": (0, 1)}, {"categories": {"b": [5]}}, "categories lists 5 for feature 'b', outside"),
         (X, {"method": "magic"}, "method is 'magic'"),
         (X[["a", "b"]], {}, "bounds lacks 'c', 'd'"),
         ({"a": (1, 0)}, {}, "the lower bound is above the upper bound"),
@@ -123,6 +126,30 @@ def test_bad_arguments_are_refused_at_once(model, bounds, arguments, message):
     """Not when the first question is asked."""
     with pytest.raises(InputError, match=message):
         treeopt.Problem(model, bounds, **arguments)
+
+
+def test_later_changes_of_arguments_have_no_effect(model):
+    fixed, start, rng = {"a": 0.2}, X.iloc[[3]].copy(), np.random.default_rng(5)
+    problem = treeopt.Problem(
+        model, X, fixed=fixed, start=start, rng=rng, method="stepdirect", max_evals=30
+    )
+    expected = treeopt.minimize(
+        model, X, fixed={"a": 0.2}, method="stepdirect", max_evals=30, rng=np.random.default_rng(5)
+    )
+    fixed["a"] = 0.9
+    start.iloc[0] = 0.0
+    assert rng.random() == np.random.default_rng(5).random()  # nothing was drawn
+    for _ in range(2):
+        assert same(problem.minimize(), expected)
+
+
+def module_level_callback(progress):
+    """Can be pickled."""
+
+
+def test_callbacks_can_be_pickled_too(model):
+    problem = treeopt.Problem(model, X, callback=module_level_callback)
+    assert pickle.loads(pickle.dumps(problem)).minimize(rng=0).status is Status.OPTIMAL
 
 
 def test_it_shows_what_a_user_needs(model):

@@ -654,9 +654,11 @@ def test_the_frame():
 
 def test_it_reads_like_a_sentence():
     search = StepDirect(BOX, rng=0)
-    assert repr(search) == "StepDirect: fun = nan after 0 points"
+    assert repr(search) == "StepDirect: no value yet after 0 points"
     points = search.ask()
-    search.tell(points[:3], [2.5, None, 4])
+    search.tell(points[:1], [2.5])
+    assert repr(search) == "StepDirect: fun = 2.5 after 1 point, 6 pending"
+    search.tell(points[1:3], [None, 4])
     assert repr(search) == "StepDirect: fun = 2.5 after 3 points (1 failed), 4 pending"
 
 

@@ -181,7 +181,7 @@ def test_a_result_reads_like_a_sentence():
     res = stepdirect(steps, BOX, max_evals=50, rng=0)
     text = repr(res)
     assert text.startswith(f"fun = {res.fun:g} after 50 evaluations in ")
-    assert "all 50 evaluations are used up.\nx = [" in text
+    assert "the limit of 50 evaluations is reached.\nx = [" in text
 
 
 def test_settings_show_what_differs_from_the_default():

@@ -46,8 +46,8 @@ COLOURS = np.array(["blue", "green", "red", "teal"])[RNG.integers(0, 4, N)]
 SIZES = np.array([40, 10, 30, 20])[RNG.integers(0, 4, N)]
 MIXED = Y + (COLOURS == "red") + (SIZES == 30)
 NAMED = pd.DataFrame(X, columns=["temp", "flow", "pH", "d"])
-FRAME = NAMED.assign(colour=pd.Categorical(COLOURS), size=pd.Categorical(SIZES))
-CODES = np.column_stack([FULL, FRAME["colour"].cat.codes, FRAME["size"].cat.codes])
+FRAME = NAMED.assign(color=pd.Categorical(COLOURS), size=pd.Categorical(SIZES))
+CODES = np.column_stack([FULL, FRAME["color"].cat.codes, FRAME["size"].cat.codes])
 
 XGB = {"n_estimators": 6, "max_depth": 3, "n_jobs": 1}
 LGB = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "n_jobs": 1, "verbose": -1}

@@ -129,19 +129,24 @@ def convert(
     model: Any, output: str, class_index: int | tuple[int, int] | None
 ) -> tuple[Model, OwnPrediction | None]:
     """Return a model as `from_model` does, and its own prediction; None if it is converted."""
+    if not isinstance(model, Ensemble | Difference):
+        _adapter(model, "objective")
     converted: Model = from_model(model, output=output, class_index=class_index)
     is_converted = isinstance(model, Ensemble | Difference)
     return converted, None if is_converted else OwnPrediction(model, output, class_index)
 
 
-def _adapter(model: Any) -> ModuleType:
-    """Return the adapter module for a model, by the package that its class comes from."""
+def _adapter(model: Any, name: str = "model") -> ModuleType:
+    """Return the adapter module for a model, by the package that its class comes from.
+
+    ``name`` is what the argument is called.
+    """
     for base in type(model).__mro__:
         library = base.__module__.split(".")[0]
         if library in ADAPTERS:
             return import_module(ADAPTERS[library])
     given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     raise UnsupportedModelError(
-        f"model is {given}: not a scikit-learn, XGBoost or LightGBM tree model. "
-        "Pass a fitted estimator or a Booster."
+        f"{name} is {given}: not a scikit-learn, XGBoost or LightGBM tree model. "
+        "Pass a fitted estimator, a Booster or an Ensemble."
     )

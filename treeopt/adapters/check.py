@@ -97,8 +97,8 @@ def check_conversion(
         unequal &= ~(np.isnan(ours) & np.isnan(theirs))
         different += int(np.count_nonzero(unequal))
         if unequal.any():
-            gap = np.abs(ours[unequal].astype(np.float64) - theirs[unequal])
-            worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))
+            distance = np.abs(ours[unequal].astype(np.float64) - theirs[unequal])
+            worst = max(worst, float(np.where(np.isnan(distance), np.inf, distance).max()))
     return Conversion(compared, different, worst)
 
 

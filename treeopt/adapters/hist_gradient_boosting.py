@@ -152,11 +152,11 @@ def _columns(model: Any) -> tuple[Array, dict[int, Categories]]:
 
 def _known_codes(model: Any) -> dict[int, Array]:
     """Return the encoded categories, per encoded column, that the splits know."""
-    bitsets, place = model._bin_mapper.make_known_categories_bitsets()
+    bitsets, row = model._bin_mapper.make_known_categories_bitsets()
     if model.is_categorical_ is None:
         return {}
     encoded = np.flatnonzero(model._is_categorical_remapped)
-    return {int(j): members_of(bitsets[place[j]]) for j in encoded}
+    return {int(j): members_of(bitsets[row[j]]) for j in encoded}
 
 
 def _tree(

@@ -30,7 +30,7 @@ def loads(data: bytes) -> Any:
 
 
 class _Reader:
-    """A place in the data that moves on as values are read."""
+    """The data, and a position that moves on as values are read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

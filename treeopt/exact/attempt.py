@@ -70,7 +70,7 @@ class _Attempt:
         run, limits = self.run, self.run.limits
         compile_once(limits)
         limits.watched = has_long_steps(self.problem)
-        starts = find_starts(self.problem, run)
+        starts = find_starts(self.problem, run, SETTINGS)
         run.status, run.message = Status.OPTIMAL, PROVEN
         check = partial(self._report_and_check, proof)
         with run.until_stopped(self._release):
@@ -86,7 +86,7 @@ class _Attempt:
         if self.solver is None:
             return self._without_search(starts, proof)
         if np.isinf(self.solver.value):
-            self.solver.best = best_start(self.problem, self.places, starts)
+            self.solver.best = best_start(self.problem, self.places, starts, SETTINGS)
         return self._answer(self.solver, proof)
 
     def _release(self) -> None:
@@ -95,7 +95,7 @@ class _Attempt:
 
     def _without_search(self, starts: Int32Array, proof: bool) -> Answer:
         """Return the best start; the bound is the sum of the best leaves of all trees."""
-        best, bound = best_start(self.problem, self.places, starts), np.nan
+        best, bound = best_start(self.problem, self.places, starts, SETTINGS), np.nan
         margin = self._margin_at(best)
         if proof:
             certificate = Certificate(self.objective, None)

@@ -183,6 +183,11 @@ class Certificate:
         self.model_error = self._model_error(low, high, 4 * self._any_error)
 
     @property
+    def tie_tolerance(self) -> float:
+        """Parts of the grid whose sums exceed the best one by this or more cannot be better."""
+        return 2 * self.model_error + 4 * self.search_error
+
+    @property
     def rounding(self) -> float:
         """Maximum distance between a proven optimum and its bound, in units of the margin."""
         total = self.model_error + self.search_error + self.tie_error

@@ -268,7 +268,8 @@ class LocalSearch:
             self.descend_from(point, max_passes)
         else:
             point = self.elite[self.rng.integers(len(self.elite))].copy()
-            axes = self.rng.integers(point.size, size=self.rng.integers(2, 5))
+            n = self.rng.integers(self.settings.min_mutations, self.settings.max_mutations + 1)
+            axes = self.rng.integers(point.size, size=n)
             point[axes] = self.rng.integers(self.n_places[axes])
             self.descend_from(point, max_passes)
 

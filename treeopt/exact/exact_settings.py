@@ -57,16 +57,25 @@ class ExactSettings:
     reduction_leaves : int
         Points times trees whose leaves the reduction looks up between two checks of the limits.
 
+    n_starts : int
+        Number of rows of the data from which the local search starts, or of random points if
+        there are no data.
+    grace_seconds : float
+        Maximum time to evaluate starting points if a limit is reached before the search begins.
     n_elite : int
         Number of different local minima that the local search keeps to start from again.
     crossover_share : float
         Share of the descents that start from a mixture of two kept minima. The others start near
         one of them.
+    min_mutations, max_mutations : int
+        Number of coordinates that are set at random in a start near a kept minimum.
     pass_work : float
         Work per box of one pass of the local search, or of one move.
     descent_work : int
         Work per descent beside its passes and moves.
 
+    heap_nodes : int
+        Number of open nodes for which the tree search has room at first.
     plunge_nodes : int
         Number of nodes after which a plunge of the tree search ends and the best open node is taken
         instead. More is faster per node, but visits nodes with worse bounds.
@@ -130,11 +139,16 @@ class ExactSettings:
     reduction_slice: int = 2_000_000
     reduction_leaves: int = 200_000
 
+    n_starts: int = 30
+    grace_seconds: float = 0.02
     n_elite: int = 20
     crossover_share: float = 0.5
+    min_mutations: int = 2
+    max_mutations: int = 4
     pass_work: float = 2.5
     descent_work: int = 50_000
 
+    heap_nodes: int = 2**12
     plunge_nodes: int = 100
     max_levels: int = 256
     tree_min_gain: float = 1e-6

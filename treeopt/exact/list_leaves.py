@@ -119,7 +119,8 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
     own_cells = [grid.own_cells(k, i, places.cells[j]) for i, j in enumerate(features)]
     first = np.array([own[0] for own in own_cells], np.int64)
     below_start = np.cumsum(np.append(0, cells.n_cells))
-    below = _count_up_to_each(cells.n_cells, first, [own.size for own in own_cells])
+    n_places = np.array([own.size for own in own_cells], np.int64)
+    below = _count_up_to_each(cells.n_cells, first, n_places)
     place_cell = np.empty(int(places.start[-1]), np.int64)
     for i, (j, own) in enumerate(zip(features, own_cells, strict=True)):
         if free[j] < 0:
@@ -145,7 +146,7 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
     )
 
 
-def _count_up_to_each(n_cells: IntArray, first: IntArray, n_places: list[int]) -> IntArray:
+def _count_up_to_each(n_cells: IntArray, first: IntArray, n_places: IntArray) -> IntArray:
     """Return, for each cell of each feature, the number of places in the cells up to it.
 
     Feature ``i`` has places in ``n_places[i]`` consecutive cells from ``first[i]`` on.

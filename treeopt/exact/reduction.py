@@ -56,8 +56,8 @@ def reduce_places(
     ]
     reaches |= _reaches(problem, small, limits)
     certificate = Certificate(objective, None)
-    slack = 2 * certificate.model_error + 4 * certificate.search_error
-    smaller = places.keeping(_kept(problem, reaches, value + slack, work))
+    cutoff = value + certificate.tie_tolerance
+    smaller = places.keeping(_kept(problem, reaches, cutoff, work))
     return smaller, smaller.of_cells(places.cells_at(np.vstack([best, starts])))
 
 

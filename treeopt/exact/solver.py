@@ -97,7 +97,7 @@ class Solver:
         certificate, settings, n_jobs = self.certificate, self.settings, self.run.n_jobs
         certificate.tighten(-np.inf, self.value)
         error = certificate.search_error
-        common = (self.leaves, error, 2 * certificate.model_error + 4 * error, n_jobs)
+        common = (self.leaves, error, certificate.tie_tolerance, n_jobs)
         self.proofs = [TreeSearch(*common, self.limits.is_over, settings)]
         work, dual_started = settings.first_work, False
         with Threads(n_jobs, self.limits) as threads:

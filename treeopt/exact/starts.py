@@ -2,60 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem
 from treeopt.run.run import Run
 from treeopt.types import FloatArray, Int32Array
 
-N_STARTS = 30
-"""Number of rows of the data, or of random points if there are no data."""
 
-GRACE_SECONDS = 0.02
-"""Maximum time to evaluate starting points if a limit is reached before the search begins."""
-
-
-def find_starts(problem: Problem, run: Run) -> Int32Array:
+def find_starts(
+    problem: Problem, run: Run, settings: ExactSettings = DEFAULT_SETTINGS
+) -> Int32Array:
     """Return the starting points of the local search, as places."""
     places, space = problem.places, problem.space
     rng = np.random.default_rng(run.seed)
     found = []
     if run.start is not None:
-        found.append(places.of_points(_read_start(problem, run.start)))
+        found.append(places.of_points(problem.read_start(run.start)))
     if space.data is not None:
         rows = space.data
-        if len(rows) > N_STARTS:
-            rows = rows[rng.choice(len(rows), N_STARTS, replace=False)]
+        if len(rows) > settings.n_starts:
+            rows = rows[rng.choice(len(rows), settings.n_starts, replace=False)]
         data = places.of_points(rows)
         found.append(data[np.argsort(_sums(problem, data, run), kind="stable")])
     else:
         sizes = np.diff(places.start)
-        found.append(rng.integers(sizes, size=(N_STARTS, sizes.size), dtype=np.int32))
+        found.append(rng.integers(sizes, size=(settings.n_starts, sizes.size), dtype=np.int32))
     return np.concatenate(found)
 
 
-def best_start(problem: Problem, places: Places, starts: Int32Array) -> Int32Array:
-    """Return the best of the starting points that can be evaluated within `GRACE_SECONDS`."""
+def best_start(
+    problem: Problem,
+    places: Places,
+    starts: Int32Array,
+    settings: ExactSettings = DEFAULT_SETTINGS,
+) -> Int32Array:
+    """Return the best of the starting points that can be evaluated within ``grace_seconds``."""
     begin, found = perf_counter(), []
     for point in starts:
         found.append(float(problem.sums_at(places.cells_at(point[None, :]))[0]))
-        if perf_counter() - begin > GRACE_SECONDS:
+        if perf_counter() - begin > settings.grace_seconds:
             break
     best: Int32Array = starts[int(np.argmin(found))]
     return best
-
-
-def _read_start(problem: Problem, start: Any) -> FloatArray:
-    """Return the user's starting points, one per row."""
-    model = problem.objective.model
-    if isinstance(start, Mapping) or np.ndim(start) == 1:
-        return model._point(start, "start")[None, :]
-    return model._matrix(start, "start").astype(np.float64)
 
 
 def _sums(problem: Problem, points: Int32Array, run: Run) -> FloatArray:

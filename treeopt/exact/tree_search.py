@@ -141,9 +141,10 @@ def new_search(
     search_error: float,
     tie_tolerance: float,
     settings: ExactSettings = DEFAULT_SETTINGS,
-    room: int = 2**12,
+    room: int | None = None,
 ) -> Search:
-    """Return a search with nothing open, and room for a number of open nodes."""
+    """Return a search with nothing open, and room for ``heap_nodes`` or ``room`` open nodes."""
+    room = settings.heap_nodes if room is None else room
     p, n_boxes, n_trees = leaves.low.shape[0], leaves.value.size, leaves.start.size - 1
     levels, n_ties = settings.max_levels, settings.max_ties
     state = np.zeros(1, SEARCH_STATE)

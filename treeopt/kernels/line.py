@@ -69,9 +69,11 @@ def line_by_masks(
         return -1
     n_trees = leaf_value.shape[0]
     steps = new_steps(n_trees, leaf_value)
-    reach = np.empty_like(all_leaves)
+    leaf_mask = np.empty_like(all_leaves)
     rows = np.empty(cells.size + 1, np.int64)
-    steps_by_masks(j, cells, features, table, leaf_value, leaf_stop, all_leaves, rows, reach, steps)
+    steps_by_masks(
+        j, cells, features, table, leaf_value, leaf_stop, all_leaves, rows, leaf_mask, steps
+    )
     n = mark_pieces(stop.size, n_trees, steps, marks, np.empty(marks.size, np.int64), stop)
     add_in_order(n, n_trees, steps, named.base, named.divisor, value)
     return n
@@ -193,7 +195,7 @@ def steps_by_masks(
     leaf_stop: Int32Array,
     all_leaves: Array,
     rows: IntArray,
-    reach: Array,
+    leaf_mask: Array,
     steps: Steps,
 ) -> None:
     """List each tree's steps along feature ``j``, as `steps_by_walk` does, from leaf masks.
@@ -205,16 +207,16 @@ def steps_by_masks(
     rows of ``table`` must be longer than the number of trees.
     """
     n_trees, width = leaf_value.shape
-    reach[:] = all_leaves
+    leaf_mask[:] = all_leaves
     n_rows = rows_of(cells, features, j, rows)
     if n_rows > 0:
-        intersect(rows, n_rows, table, reach)
+        intersect(rows, n_rows, table, leaf_mask)
     values, stops = leaf_value.reshape(-1), leaf_stop.reshape(-1)
     one = table.dtype.type(1)
     n = np.int64(0)
     t = np.int64(0)
     before = np.int64(0)
-    rest = reach[0]
+    rest = leaf_mask[0]
     first = ZERO
     steps.start[0] = 0
     while t < n_trees:
@@ -230,7 +232,7 @@ def steps_by_masks(
         t += np.int64(done)
         before = np.int64(0) if done else before
         first = first + np.uint64(width) if done else first
-        rest = reach[t] if done else rest
+        rest = leaf_mask[t] if done else rest
 
 
 @kernel

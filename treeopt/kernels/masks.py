@@ -30,7 +30,7 @@ def rows_of(cells: IntArray, features: IntArray, skip: int, rows: IntArray) -> i
 
 
 @inlined
-def intersect(rows: IntArray, n: int, table: Array, reach: Array) -> None:
+def intersect(rows: IntArray, n: int, table: Array, leaf_mask: Array) -> None:
     """Write, per tree, the leaves that all of the first ``n`` rows leave reachable; ``n`` > 0."""
     masks = table.reshape(-1)
     width = np.uint64(table.shape[1])
@@ -38,32 +38,32 @@ def intersect(rows: IntArray, n: int, table: Array, reach: Array) -> None:
         a, b = np.uint64(rows[k]) * width, np.uint64(rows[k + 1]) * width
         if k == 0:
             for t in range(width):
-                reach[t] = masks[a + t] & masks[b + t]
+                leaf_mask[t] = masks[a + t] & masks[b + t]
         else:
             for t in range(width):
-                reach[t] &= masks[a + t] & masks[b + t]
+                leaf_mask[t] &= masks[a + t] & masks[b + t]
 
 
 @inlined
-def add_one(reach: Array, value: Array, step: np.uint64, n_trees: int, base: float) -> float:
+def add_one(leaf_mask: Array, value: Array, step: np.uint64, n_trees: int, base: float) -> float:
     """Return the base plus the leaves of all trees; ``step`` is the room for a tree."""
     total = base
     first = np.uint64(0)
     for t in range(n_trees):
-        total += value[first + np.uint64(trailing_zeros(reach[t]))]
+        total += value[first + np.uint64(trailing_zeros(leaf_mask[t]))]
         first += step
     return total
 
 
 @inlined
 def add_four(
-    reach: Array, value: Array, step: np.uint64, n_trees: int, base: float
+    leaf_mask: Array, value: Array, step: np.uint64, n_trees: int, base: float
 ) -> tuple[float, float, float, float]:
     """Do the same for four rows side by side.
 
     Each sum keeps its order, and they do not wait for one another.
     """
-    r0, r1, r2, r3 = reach[0], reach[1], reach[2], reach[3]
+    r0, r1, r2, r3 = leaf_mask[0], leaf_mask[1], leaf_mask[2], leaf_mask[3]
     s0 = s1 = s2 = s3 = base
     first = np.uint64(0)
     for t in range(n_trees):
@@ -102,21 +102,21 @@ def predict_masks(
     divisor = leaf_value.dtype.type(named.divisor)
     cells = np.empty(features.shape[0], np.int64)
     rows = np.empty(features.shape[0] + 1, np.int64)
-    reach = np.empty((4, table.shape[1]), table.dtype)
+    leaf_mask = np.empty((4, table.shape[1]), table.dtype)
     for start in range(0, n, 4):
         group = min(4, n - start)
         for r in range(group):
             if not encode_row(X[start + r], features, grid, cuts, buckets, named, cells):
                 return start + r
             n_rows = rows_of(cells, features, -1, rows)
-            intersect(rows, n_rows, table, reach[r])
+            intersect(rows, n_rows, table, leaf_mask[r])
         if group == 4:
-            s0, s1, s2, s3 = add_four(reach, value, step, n_trees, base)
+            s0, s1, s2, s3 = add_four(leaf_mask, value, step, n_trees, base)
             out[start] = s0 / divisor
             out[start + 1] = s1 / divisor
             out[start + 2] = s2 / divisor
             out[start + 3] = s3 / divisor
         else:
             for r in range(group):
-                out[start + r] = add_one(reach[r], value, step, n_trees, base) / divisor
+                out[start + r] = add_one(leaf_mask[r], value, step, n_trees, base) / divisor
     return -1

@@ -84,31 +84,31 @@ def pack_nodes(
     shift = np.uint64(field_bits + bit_bits)
     high = np.uint64(field_bits + bit_bits + child_bits)
     stack = np.empty(n + 1, np.int64)
-    place = np.empty(n, np.int64)
-    free = 0
+    address = np.empty(n, np.int64)
+    unused = 0
     for t in range(tree_start.size - 1):
         top = 1
         stack[0] = tree_start[t]
-        place[stack[0]] = free
-        roots[t] = np.uint64(free)
-        free += 1
+        address[stack[0]] = unused
+        roots[t] = np.uint64(unused)
+        unused += 1
         while top > 0:
             top -= 1
             i = stack[top]
-            at = place[i]
+            at = address[i]
             if left[i] < 0:
                 words[at] = (np.uint64(splits.first_leaf[i]) << high) | (np.uint64(at) << shift)
                 continue
             a, b = left[i], right[i]
             words[at] = (
                 (np.uint64(splits.rank[i]) << high)
-                | (np.uint64(free) << shift)
+                | (np.uint64(unused) << shift)
                 | (np.uint64(splits.bit[i]) << bit_shift)
                 | np.uint64(splits.slot[i] * lanes)
             )
-            place[a] = free
-            place[b] = free + 1
-            free += 2
+            address[a] = unused
+            address[b] = unused + 1
+            unused += 2
             heavy_left = count[a] >= count[b]
             stack[top] = b if heavy_left else a
             stack[top + 1] = a if heavy_left else b

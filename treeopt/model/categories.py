@@ -68,10 +68,12 @@ class Categories:
     def __len__(self) -> int:
         return int(self.value.size)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         names = self.labels if self.labels is not None else [f"{v:g}" for v in self.value]
-        shown = ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
-        return f"<Categories: {shown}>"
+        return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+
+    def __repr__(self) -> str:
+        return f"<Categories: {self}>"
 
     @cached_property
     def label_of(self) -> dict[float, Any]:

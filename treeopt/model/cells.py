@@ -241,7 +241,7 @@ def _add_sets(trees: Trees, j: int, nodes: Array, slots: _Slots, splits: Array) 
     for first in range(0, len(sets), SETS_PER_SLOT):
         keys = np.zeros(cuts.size + 1 + int(trees.accepts_nan), np.int32)
         for bit, (members_bytes, missing_left) in enumerate(sets[first : first + SETS_PER_SLOT], 1):
-            # The last place stands for inputs of no known category, which are -1.
+            # The last entry stands for inputs of no known category, which are -1.
             goes_right = np.ones(len(categories) + 1, np.bool_)
             goes_right[np.frombuffer(members_bytes, np.int32)] = False
             keys[: category.size] |= goes_right[category].astype(np.int32) << bit

@@ -222,7 +222,7 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
     if not has_labels and known.recode == "sorted":
         raise InputError(
             f"column {label!r} of {name} has type {column.dtype}, but the model was trained on a "
-            f"category column: {known!r}. Pass one with these labels, or an array of codes."
+            f"category column: {known}. Pass one with these labels, or an array of codes."
         )
     if not has_labels:
         is_number = getattr(column.dtype, "kind", "O") in "fiub"
@@ -231,7 +231,7 @@ def _recoded(column: Any, known: Categories, name: str) -> Array:
         if is_number and not known.has_numbers:
             raise InputError(
                 f"column {label!r} of {name} has type {column.dtype}, but the model was trained on "
-                f"labels: {known!r}. Pass a column with these labels."
+                f"labels: {known}. Pass a column with these labels."
             )
         return np.array([_number(v, known, label, name) for v in column], np.float64)
     codes = np.asarray(column.cat.codes)
@@ -253,7 +253,7 @@ def _number(value: Any, known: Categories, column: str, name: str) -> float:
     if at >= len(labels):
         raise InputError(
             f"column {column!r} of {name} has the label {value!r}, which the model does not know: "
-            f"{known!r}. XGBoost refuses it. Pass a known label or a missing value."
+            f"{known}. XGBoost refuses it. Pass a known label or a missing value."
         )
     warnings.warn(
         f"column {column!r} of {name} has the label {value!r}, which the model does not know: "

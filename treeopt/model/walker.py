@@ -97,7 +97,7 @@ class Walker:
                     f"to is {to!r}, but labels of {feature!r} are not known: pass a number."
                 )
             if to not in known.number_of:
-                raise InputError(f"to is {to!r}, which is none of {known!r}. Pass one of them.")
+                raise InputError(f"to is {to!r}, which is none of {known}. Pass one of them.")
             to = known.number_of[to]
         which, target, out = self._one
         which[0] = self._ensemble.compiled.position[column]

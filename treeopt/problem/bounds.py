@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,20 +15,8 @@ if TYPE_CHECKING:
     from treeopt.types import Array
 
 
-class Box(NamedTuple):
-    """Lower and upper bound of every coordinate, both included."""
-
-    lower: Array
-    upper: Array
-
-    @property
-    def free(self) -> Array:
-        """The coordinates that are not fixed."""
-        return np.flatnonzero(self.lower < self.upper)
-
-
-def read_bounds(bounds: Any, ensemble: Model | None = None) -> Box:
-    """Return the box that the argument ``bounds`` describes.
+def read_bounds(bounds: Any, ensemble: Model | None = None) -> tuple[Array, Array]:
+    """Return the lower and upper bounds of all coordinates, both included.
 
     Parameters
     ----------
@@ -51,7 +39,7 @@ def read_bounds(bounds: Any, ensemble: Model | None = None) -> Box:
         if not abs(high / 2 - low / 2) < np.finfo(float).max / 2:
             raise InputError(f"{name} is ({low}, {high}), too wide for a float. Narrow it.")
     check_order(pairs, ensemble)
-    return Box(pairs[:, 0].copy(), pairs[:, 1].copy())
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
 def read_pairs(
@@ -159,14 +147,7 @@ def _from_data(data: Any, ensemble: Model | None) -> tuple[Array, Array]:
             "bounds is a table of data, but fun is not a model. Pass pairs (low, high)."
         )
     _refuse_summary(data)
-    try:
-        X = ensemble._matrix(data, "bounds").astype(np.float64)
-    except InputError as refusal:
-        names = ensemble.feature_names or ()
-        if not hasattr(data, "columns") or all(name in data.columns for name in names):
-            raise
-        remedy = "Or pass a mapping of pairs, which may omit fixed features."
-        raise InputError(f"{refusal} {remedy}") from None
+    X = ensemble._matrix(data, "bounds").astype(np.float64)
     _mask_missing(X, ensemble)
     pairs = np.full((ensemble.n_features, 2), np.nan)
     some = np.array(~np.isnan(X).all(axis=0))
@@ -206,14 +187,17 @@ def check_given(
     pairs: Array, is_data: bool, optional: Collection[int], ensemble: Model | None
 ) -> None:
     """Raise an error if a feature has no bounds and is not optional."""
-    for column in np.flatnonzero(np.isnan(pairs).any(axis=1)).tolist():
-        if ensemble is None or column in optional:
-            continue
-        name = feature_label(column, ensemble)
+    if ensemble is None:
+        return
+    without = [k for k in np.flatnonzero(np.isnan(pairs).any(axis=1)) if k not in optional]
+    for column in without[:1]:
+        name = feature_label(int(column), ensemble)
         if is_data:
             raise InputError(f"bounds has no number for {name}. Pass pairs (low, high) instead.")
+        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
         raise InputError(
-            f"bounds has no pair for {name}. Pass one pair per feature; low == high fixes it."
+            f"bounds has no pair for {name}{more}. Pass a pair (low, high) for each feature, or "
+            "its value in fixed."
         )
 
 

@@ -26,7 +26,7 @@ from treeopt.problem.bounds import (
     read_pairs,
 )
 from treeopt.problem.space import Space, largest_input
-from treeopt.types import Array
+from treeopt.types import Array, BoolArray
 
 MAX_CODES = 2**20
 """Maximum number of category codes within the bounds of a feature."""
@@ -62,70 +62,59 @@ class Choices:
     values: Mapping[int, Array]
     integer: frozenset[int] | None
 
-    def fix(self, *fixed: Any) -> Space:
-        """Return the space with some features fixed.
+    def read_fixed(self, fixed: Any) -> dict[int, float]:
+        """Return the fixed values by column.
 
-        Each argument is a mapping by name or number, a row of a frame, or None. If several
-        arguments fix the same feature, the last one applies.
+        ``fixed`` is a mapping by name or number, a row of a frame, or None.
         """
-        ensemble, data = self.ensemble, self.data
         labels = None if self.columns is None else self.columns.labels
-        fixed_at: dict[int, float] = {}
-        for given in fixed:
-            fixed_at |= _fixed_values(ensemble, given, labels)
+        return _fixed_values(self.ensemble, fixed, labels)
+
+    def check(self, fixed: Mapping[int, float]) -> None:
+        """Raise an error if bounds, categories or fixed values are invalid.
+
+        Features without bounds may be fixed later.
+        """
+        self.fix(dict.fromkeys(self._without_bounds, np.nan) | dict(fixed))
+
+    @property
+    def _without_bounds(self) -> list[int]:
+        """The features that have neither bounds nor a list of values."""
+        if self.data is not None:
+            return []
+        without: BoolArray = np.array(np.isnan(self.pairs).any(axis=1))
+        for column, known in self.ensemble.categories.items():
+            is_open = not np.isfinite(self.pairs[column]).all()
+            without[column] = is_open and not known.complete
+        without[list(self.values)] = False
+        return np.flatnonzero(without).tolist()
+
+    def fix(self, fixed: Mapping[int, float]) -> Space:
+        """Return the space with some features fixed, given by column."""
+        ensemble, data = self.ensemble, self.data
         values, with_values = dict(self.values), {*self.values, *ensemble.categories}
-        check_given(self.pairs, data is not None, {*fixed_at, *with_values}, ensemble)
+        check_order(self.pairs, ensemble)
+        check_given(self.pairs, data is not None, {*fixed, *with_values}, ensemble)
         pairs = self.pairs.copy()
         pairs[np.isnan(pairs).any(axis=1)] = -np.inf, np.inf
         if data is not None:
             # Fixed values and codes may lie outside the range of the data.
-            pairs[[*fixed_at, *ensemble.categories]] = -np.inf, np.inf
-        check_order(pairs, ensemble)
-        whole = self._integer_columns(fixed_at, with_values)
-        _choose_categories(ensemble, data, fixed_at, pairs, values)
+            pairs[[*fixed, *ensemble.categories]] = -np.inf, np.inf
+        whole = self._integer_columns(fixed, with_values)
+        _choose_categories(ensemble, data, fixed, pairs, values)
         infeasible_because = (
-            _narrow_to_values(ensemble, data, fixed_at, pairs, values)
+            _narrow_to_values(ensemble, data, fixed, pairs, values)
             or _narrow_to_whole(ensemble, whole, pairs)
-            or _beyond_precision(ensemble, fixed_at, pairs)
+            or _beyond_precision(ensemble, fixed, pairs)
         )
-        for column, value in fixed_at.items():
+        for column, value in fixed.items():
             _check_fixed(ensemble, column, value, pairs[column], values.get(column), whole[column])
             pairs[column] = value
-        values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed_at}
+        values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed}
         may_be_missing = np.full(len(pairs), data is None)
         may_be_missing[ensemble.labeled_columns] = True
         lower, upper = pairs.T.copy()
         return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
-
-    def check(self, fixed: Any) -> None:
-        """Raise an error if the bounds or the fixed values are invalid.
-
-        Features without bounds may be fixed later. If there are any that ``fixed`` does not name,
-        the restrictions on categories are not checked yet.
-        """
-        labels = None if self.columns is None else self.columns.labels
-        fixed_at = _fixed_values(self.ensemble, fixed, labels)
-        if self._without_bounds <= fixed_at.keys():
-            self.fix(fixed)
-            return
-        check_order(self.pairs, self.ensemble)
-        whole = self._integer_columns(fixed_at, {*self.values, *self.ensemble.categories})
-        for column, value in fixed_at.items():
-            if column not in self.ensemble.categories:
-                pair, values = self.pairs[column], self.values.get(column)
-                _check_fixed(self.ensemble, column, value, pair, values, whole[column])
-
-    @property
-    def _without_bounds(self) -> set[int]:
-        """The features that have neither bounds nor a list of values."""
-        if self.data is not None:
-            return set()
-        missing = set(np.flatnonzero(np.isnan(self.pairs).any(axis=1)).tolist())
-        is_open = set(np.flatnonzero(np.isinf(self.pairs).all(axis=1)).tolist())
-        categories = self.ensemble.categories
-        unlisted = {column for column, known in categories.items() if not known.complete}
-        listed = {*self.values, *(categories.keys() - unlisted)}
-        return (missing | (is_open & unlisted)) - listed
 
     def _integer_columns(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
         """Return which features are integers, because they are listed or because of their type."""
@@ -152,7 +141,14 @@ def read_choices(
     labels = None if columns is None else columns.labels
     values = _listed_values(ensemble, categories, labels)
     with_values = {*values, *ensemble.categories}
-    pairs, data = read_pairs(bounds, ensemble, labels)
+    try:
+        pairs, data = read_pairs(bounds, ensemble, labels)
+    except InputError as refusal:
+        names, columns_given = ensemble.feature_names or (), getattr(bounds, "columns", None)
+        if columns_given is None or all(name in columns_given for name in names):
+            raise
+        remedy = "Or pass a mapping of pairs, which may omit fixed features."
+        raise InputError(f"{refusal} {remedy}") from None
     if data is None and not isinstance(bounds, Mapping):
         for k in np.flatnonzero(np.isnan(pairs).any(axis=1)):
             name = bound_name(int(k), ensemble)
@@ -204,7 +200,7 @@ def _narrow_to_values(
         if not numbers.size:
             where = "is within its bounds" if data is None else "occurs in the data"
             known = ensemble.categories[column]
-            return f"no known category of {feature_label(column, ensemble)} {where}: {known!r}"
+            return f"no known category of {feature_label(column, ensemble)} {where}: {known}"
         pairs[column] = numbers[0], numbers[-1]
     return ""
 
@@ -248,7 +244,7 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
         if scale is None:
             raise InputError(
                 f"{given}, but its labels are "
-                f"{'numbers that do not fit a float' if known.has_numbers else 'text'}: {known!r}. "
+                f"{'numbers that do not fit a float' if known.has_numbers else 'text'}: {known}. "
                 "Pass a list of labels as categories, and remove the feature from bounds or pass "
                 "(None, None) there."
             )
@@ -274,7 +270,7 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
     if low == high and not within.size:
         if known.labels and not known.are_values:
             raise InputError(
-                f"bounds has {low:g} for {name}, which is not one of {known!r}. Pass one of these."
+                f"bounds has {low:g} for {name}, which is not one of {known}. Pass one of these."
             )
         return np.array([low])
     return within
@@ -288,7 +284,7 @@ def _any_code(ensemble: Model, column: int) -> Array:
     _refuse_unsure(ensemble, f"bounds has none for {name}", is_number=False)
     raise InputError(
         f"the categories of {name} are unknown: {ensemble.source} stores no list of them, and its "
-        f"splits name only some: {known!r}. Pass a list of codes as categories, or pass finite "
+        f"splits name only some: {known}. Pass a list of codes as categories, or pass finite "
         "bounds or data as bounds."
     )
 
@@ -327,7 +323,7 @@ def _check_fixed(
     if value < low or value > high:
         raise InputError(
             f"fixed has {value:g} for {name}, outside its bounds ({low:g}, {high:g}). "
-            "Widen the bounds, or pass bounds as a mapping without this feature."
+            "Widen the bounds, or leave the feature out of bounds or out of fixed."
         )
     if whole and value != np.round(value) and not np.isnan(value):
         raise InputError(
@@ -348,7 +344,7 @@ def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
         is_code = is_number and not known.has_numbers and value in known.label_of
         if not is_code and not is_missing(value):
             raise InputError(
-                f"{name} has {shown(value)}, which is not one of {known!r}. Pass one of these."
+                f"{name} has {shown(value)}, which is not one of {known}. Pass one of these."
             )
     if is_missing(value):
         return np.nan
@@ -393,9 +389,8 @@ def _by_feature(
         given = given.to_dict()
     if not isinstance(given, Mapping):
         rows = f"has {len(given)} rows" if is_row else f"is {shown(given)}"
-        raise InputError(
-            f"{name} {rows}. Pass a mapping from feature names or numbers, or one row."
-        )
+        accepted = "to lists of values" if name == "categories" else "to values, or one row"
+        raise InputError(f"{name} {rows}. Pass a mapping from feature names or numbers {accepted}.")
     if is_row and not labels and not ensemble.feature_names:
         given = _row_without_names(given, name, ensemble.n_features)
     seen: set[int] = set()
@@ -478,7 +473,7 @@ def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
         fine |= (numbers >= 0) & (numbers == np.round(numbers))
     for unknown in numbers[~fine]:
         which = "one of" if known.complete else "a code, an integer of at least 0:"
-        raise InputError(f"{name} has {unknown:g}, which is not {which} {known!r}. Remove it.")
+        raise InputError(f"{name} has {unknown:g}, which is not {which} {known}. Remove it.")
 
 
 def _named_integers(

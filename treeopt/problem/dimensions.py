@@ -5,7 +5,7 @@ They are the same for decisions, searches and tuning. A point has three forms:
 values
     What the user sees: a row of numbers, or a mapping from names to values.
 codes
-    One float64 per dimension: the number itself, or the position of a choice. Equal points have
+    One float64 per dimension: the number itself, or the index of a choice. Equal points have
     equal codes, bit by bit.
 positions
     Its position in the unit cube, where the search works. A dimension with a single value has none.
@@ -152,8 +152,8 @@ class Real(Dimension):
     def code(self, value: Any) -> float:
         """Return the number; with a step, rounding errors are allowed."""
         number = _real(value)
-        slack = ROUNDING * (self.step or 0.0)
-        if not self.low - slack <= number <= self.high + slack:
+        tolerance = ROUNDING * (self.step or 0.0)
+        if not self.low - tolerance <= number <= self.high + tolerance:
             raise ValueError(f"outside {self.low:g}..{self.high:g}")
         if self.step is not None:
             k = round((number - self.low) / self.step)
@@ -301,7 +301,7 @@ class Choice(Dimension):
         return self.options[int(code)]
 
     def code(self, value: Any) -> float:
-        """Return the position of a choice of the same type, or else of an equal one."""
+        """Return the index of a choice of the same type, or else of an equal one."""
         found = self._find(value, self.n)
         if found is None:
             equal = (k for k, option in enumerate(self.options) if _equal(option, value))
@@ -437,8 +437,8 @@ class Dimensions:
         """Return the codes of the k-th of all `size` points, one row for each entry of ``k``."""
         codes = np.empty((len(k), len(self.all)))
         for i, dimension in enumerate(self.all):
-            k, position = np.divmod(k, dimension.n or 1)
-            codes[:, i] = dimension.nth(position)
+            k, index = np.divmod(k, dimension.n or 1)
+            codes[:, i] = dimension.nth(index)
         return codes + 0.0
 
     def label(self, k: int) -> str:
@@ -489,7 +489,7 @@ def read_dimensions(space: Any, name: str = "space") -> Dimensions:
 
 def read_dimension(spec: Any, name: str) -> Dimension:
     """Return one dimension, as `read_dimensions` describes it; ``name`` is for messages."""
-    remedy = 'Pass (low, high), (low, high, "log"), a range or a list of choices.'
+    remedy = 'pass (low, high), (low, high, "log"), a range or a list of choices.'
     try:
         if isinstance(spec, Dimension):
             return spec
@@ -509,7 +509,7 @@ def read_dimension(spec: Any, name: str) -> Dimension:
         if isinstance(spec, list | np.ndarray):
             return Choice(spec)  # type: ignore[arg-type]
         if hasattr(spec, "rvs"):
-            remedy = f"Distributions are not searched: {remedy[0].lower()}{remedy[1:]}"
+            remedy = f"distributions are not searched; {remedy}"
         raise InputError(remedy)
     except InputError as error:
         raise InputError(f"{name} is {spec!r}: {error}") from None

@@ -30,6 +30,7 @@ SLOTS_AT_ONCE = 32
 
 
 NO_NUMBERS: FloatArray = np.empty(0)
+"""The listed values of a feature that has none."""
 
 
 class Places:

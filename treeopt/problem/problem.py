@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -36,8 +37,8 @@ class Problem:
         The allowed inputs, before any feature is fixed.
     grid : Grid
         The cells that all terms share.
-    fixed : tuple
-        Fixed values, each entry as the user passes it. Later entries override earlier ones.
+    fixed : mapping
+        Fixed values by column.
     constraints : tuple of Constraint
         Constraints besides the bounds.
     limits : Limits or None
@@ -47,7 +48,7 @@ class Problem:
     objective: Objective
     choices: Choices
     grid: Grid
-    fixed: tuple[Any, ...] = ()
+    fixed: Mapping[int, float] = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     limits: Limits | None = None
 
@@ -57,18 +58,25 @@ class Problem:
 
     def asked(self, sense: float, fixed: Any, limits: Limits) -> Problem:
         """Return the problem with another sense, more fixed values and limits."""
-        objective, everything = self.objective.towards(sense), (*self.fixed, fixed)
+        objective = self.objective.towards(sense)
+        everything = {**self.fixed, **self.choices.read_fixed(fixed)}
         return Problem(objective, self.choices, self.grid, everything, self.constraints, limits)
 
     def check(self) -> None:
         """Raise an error if the bounds or the fixed values are invalid."""
-        for fixed in self.fixed:
-            self.choices.check(fixed)
+        self.choices.check(self.fixed)
+
+    def read_start(self, start: Any) -> FloatArray:
+        """Return the user's starting points, one per row."""
+        model = self.objective.model
+        if isinstance(start, Mapping) or np.ndim(start) == 1:
+            return model._point(start, "start")[None, :]
+        return model._matrix(start, "start").astype(np.float64)
 
     @cached_property
     def space(self) -> Space:
         """The allowed inputs, with all fixed values."""
-        return self.choices.fix(*self.fixed)
+        return self.choices.fix(self.fixed)
 
     @cached_property
     def places(self) -> Places:

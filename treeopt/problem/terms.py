@@ -4,8 +4,8 @@ Every term is a step function of the inputs. It provides its cuts, so that all t
 grid, the sums at points of the grid for the search, and the value that the user's model computes.
 `exact.certificate` bounds the difference of the two values, which is due to rounding.
 
-`Grid`, `Places` and `Problem` know terms only by the interface `Term`. The proof needs trees: the
-room `exact` takes `ModelTerm`.
+`Grid` and `Places` know terms only by the interface `Term`. `Objective` and the proof need trees:
+they take `ModelTerm`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Term(Protocol):
 
     @property
     def last_of_cells(self) -> FloatArray:
-        """The last float64 of each cell except the last of its feature; features follow on."""
+        """The last float64 of each cell except the last; features are concatenated."""
 
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the sums at points ``[point, feature]``, in float64 and in any order."""
@@ -78,6 +78,10 @@ class ModelTerm:
     ensemble: Ensemble
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        if abs(self.weight) != 1:
+            raise ValueError(f"weight is {self.weight}. Pass 1 or -1.")
+
     @property
     def n_columns(self) -> int:
         """Number of columns of the input."""
@@ -100,7 +104,7 @@ class ModelTerm:
 
     @property
     def last_of_cells(self) -> FloatArray:
-        """The last float64 of each cell except the last of its feature; features follow on."""
+        """The last float64 of each cell except the last; features are concatenated."""
         return self.ensemble.compiled.last_of_cells
 
     def leaves_at(self, cells: IntArray) -> Int32Array:

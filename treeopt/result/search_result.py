@@ -60,11 +60,11 @@ class SearchResult:
     history: RecordArray
 
     def __repr__(self) -> str:
-        place = shown(self.x)
+        point = shown(self.x)
         if isinstance(self.x, np.ndarray):
-            place = np.array2string(self.x, precision=6, separator=", ", threshold=20)
+            point = np.array2string(self.x, precision=6, separator=", ", threshold=20)
         failed = f" ({self.nfailed} failed)" if self.nfailed else ""
         return (
             f"fun = {self.fun:.10g} after {self.nfev} evaluations{failed} in {self.time:.3g} s; "
-            f"{self.message}.\nx = {place}"
+            f"{self.message}.\nx = {point}"
         )

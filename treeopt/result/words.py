@@ -14,6 +14,9 @@ from treeopt.run.status import Status
 MAX_PLAIN_INTEGER = 1e15
 """Integers below this are written without an exponent."""
 
+DIGITS = 6
+"""Minimum number of digits of printed numbers."""
+
 MAX_FEATURES_SHOWN = 40
 """Maximum number of features that are listed when a decision is printed."""
 
@@ -55,11 +58,16 @@ def region_in_words(
         low, high = region.lower[column], region.upper[column]
         value, within = values[column], "fixed"
         if isinstance(value, int | float | np.number):
-            value, low, high = spelled_inside(float(value), low, high)
-        if column in region.categories:
+            if column in free:
+                value, low, high = spelled_inside(float(value), low, high)
+            else:
+                value = _spelled(float(value), DIGITS)
+        if column in free and low == high:
+            within = "only this value"
+        elif column in region.categories:
             within = "one of " + ", ".join(map(str, region.categories[column]))
         elif column in free:
-            within = f"from {low} to {high}" if low != high else "only this value"
+            within = f"from {low} to {high}"
         lines.append(f"  {name:<{width}} = {value!s:<12} {within}")
     if len(names) > MAX_FEATURES_SHOWN:
         lines.append(f"  ... and {len(names) - MAX_FEATURES_SHOWN} more features")
@@ -72,7 +80,7 @@ def spelled_inside(x: float, low: float, high: float) -> tuple[str, str, str]:
     The point lies within the written interval, and this lies within the true interval and covers at
     least 99% of it.
     """
-    for digits in range(6, 18):
+    for digits in range(DIGITS, 18):
         a, b = _rounded(low, digits, ROUND_CEILING), _rounded(high, digits, ROUND_FLOOR)
         at = float(f"{x:.{digits}g}")
         if np.isnan(x) or (a <= at <= b and b - a >= 0.99 * (high - low)):

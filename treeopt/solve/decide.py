@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Unpack
 
 from treeopt.adapters import convert
 from treeopt.arguments import method_takes_arguments_of, takes_arguments_of
@@ -26,7 +27,7 @@ from treeopt.types import Array
 
 
 def _read(
-    begin: Callable[[Run], object],
+    on_converted: Callable[[Run], object],
     objective: Any,
     bounds: Any,
     *,
@@ -37,12 +38,17 @@ def _read(
     class_index: int | tuple[int, int] | None = None,
     **options: Unpack[Options],
 ) -> tuple[core.Problem, Method, Run]:
-    """Read the arguments of a decision; call ``begin`` when the model is converted."""
+    """Read the arguments of a decision.
+
+    `minimize`, `maximize` and `Problem` share this signature, without the first argument. It is
+    called with the run as soon as the model is converted.
+    """
     method, run = read_options(**options)
     goal, columns = read_objective(*convert(objective, output, class_index), bounds)
-    begin(run)
+    on_converted(run)
     choices = read_choices(goal.model, bounds, integer, categories, columns)
-    return core.Problem(goal, choices, Grid(goal.terms), (fixed,)), method, run
+    problem = core.Problem(goal, choices, Grid(goal.terms), choices.read_fixed(fixed))
+    return problem, method, run
 
 
 @quiet
@@ -95,8 +101,8 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         missing value. If ``bounds`` are data, fixed values may lie outside their range.
     integer : str, int or list of these, default="auto"
         Names or numbers of the features that only take integer values. If "auto", these are the
-        columns of integer type if ``bounds`` is a frame. If None, there are none. Boolean columns
-        are always 0 or 1.
+        columns of integer type if ``bounds`` is a frame. If None, there are none. The chosen value
+        of a Boolean column is always 0 or 1.
     categories : mapping, optional
         Allowed values of some features: a mapping from feature names or numbers to lists. The
         values are labels, as in the training frame, or numbers. Other features with categories may
@@ -133,8 +139,8 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         Called about every 20 ms with a `DecisionProgress`. To end the run, raise StopIteration.
     progress : bool, default=False
         If True, show the progress in a line on standard error.
-    n_jobs : int, default=1
-        Number of threads; -1 for one thread per processor.
+    n_jobs : int or None, default=1
+        Number of threads; -1 for one thread per processor. None means 1.
 
     Returns
     -------
@@ -190,15 +196,27 @@ def maximize(*args: Any, **kwargs: Any) -> Decision:
     return _decide(-1.0, *args, **kwargs)
 
 
-Asked: TypeAlias = tuple[float, core.Problem, Options]
-"""A sense, a problem and its options."""
+@quiet
+def _pose(*args: Any, **kwargs: Any) -> core.Problem:
+    """Read and check all arguments of a problem."""
+    kwargs["rng"] = deepcopy(kwargs.get("rng"))  # only checked: nothing is drawn from the user's
+    problem, _, run = _read(lambda run: None, *args, **kwargs)
+    problem.check()
+    if run.start is not None:
+        problem.read_start(run.start)
+    return problem
 
 
 @quiet
-def _ask(asked: Asked, *, fixed: Any = None, **options: Unpack[Options]) -> Decision:
-    """Solve a stored problem, with more fixed values and other options."""
-    sense, problem, stored = asked
-    method, run = read_options(**(stored | options))
+def _ask(
+    asked: tuple[float, core.Problem], *, fixed: Any = None, **options: Unpack[Options]
+) -> Decision:
+    """Solve a problem towards a sense, with more fixed values.
+
+    The methods of `Problem` share this signature, without the first argument.
+    """
+    sense, problem = asked
+    method, run = read_options(**options)
     with run:
         return _answer(problem.asked(sense, fixed, run.limits), method, run)
 
@@ -216,7 +234,8 @@ class Problem:
         As in `minimize`. A mapping passed as ``bounds`` may omit features that are fixed in every
         call of the methods.
     method, time_limit, max_evals, gap, start, rng, callback, progress, n_jobs
-        As in `minimize`; the defaults of the methods.
+        As in `minimize`; the defaults of the methods. A Generator is copied, and every call starts
+        with the same seed.
 
     Examples
     --------
@@ -230,15 +249,19 @@ class Problem:
     """
 
     _core: core.Problem
-    _options: Options
+    _options: dict[str, Any]
 
     @method_takes_arguments_of(_read, read_options)
-    @quiet
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        problem, _, _ = _read(lambda run: None, *args, **kwargs)
-        problem.check()
         options = {name: kwargs[name] for name in Options.__annotations__ if name in kwargs}
-        self.__dict__.update(_core=problem, _options=options)
+        # Copies: what the user changes later has no effect.
+        start, rng = deepcopy(options.get("start")), deepcopy(options.get("rng"))
+        options |= {"start": start, "rng": rng}
+        self.__dict__.update(_core=_pose(*args, **kwargs), _options=options)
+
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a call. A Generator is copied, so that calls are independent."""
+        return {**self._options, "rng": deepcopy(self._options["rng"]), **options}
 
     def __repr__(self) -> str:
         return repr(self._core)
@@ -259,7 +282,7 @@ class Problem:
         -------
         Decision
         """
-        return _ask((1.0, self._core, self._options), **kwargs)
+        return _ask((1.0, self._core), **self._with_defaults(kwargs))
 
     @method_takes_arguments_of(_ask, read_options)
     def maximize(self, **kwargs: Any) -> Decision:
@@ -269,7 +292,7 @@ class Problem:
         -------
         Decision
         """
-        return _ask((-1.0, self._core, self._options), **kwargs)
+        return _ask((-1.0, self._core), **self._with_defaults(kwargs))
 
     @quiet
     def evaluate(self, X: Any) -> Array:

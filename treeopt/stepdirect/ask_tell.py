@@ -71,7 +71,7 @@ class StepDirect:
     ----------
     space : mapping, sequence of pairs or scipy Bounds
         ``(low, high)`` for each coordinate of a real box; or a mapping from names to
-        ``(low, high)``, with integers between if both ends are whole, ``(low, high, "log")``,
+        ``(low, high)``, which means integers if both are of integer type, ``(low, high, "log")``,
         a ``range``, a list of choices, or `treeopt.tuning` ``Real``, ``Integer`` or ``Choice``.
     weights : array-like of shape (p,), or mapping by name
         Relative importance of the coordinates; uniform by default.
@@ -407,7 +407,9 @@ class StepDirect:
         best = self.best
         failed = f" ({self.nfailed} failed)" if self.nfailed else ""
         pending = f", {len(self._pending)} pending" if self._pending else ""
-        return f"StepDirect: fun = {best.fun:.10g} after {self.nfev} points{failed}{pending}"
+        points = "1 point" if self.nfev == 1 else f"{self.nfev} points"
+        fun = "no value yet" if best.x is None else f"fun = {best.fun:.10g}"
+        return f"StepDirect: {fun} after {points}{failed}{pending}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole search to a file, which `load` reads.

@@ -17,7 +17,7 @@ from treeopt.stepdirect.walk_state import SearchRules
 
 @inlined
 def ask_diagonal(state: State, rules: SearchRules) -> int:
-    """Propose the centre and ``rules.diagonal`` points with equal coordinates."""
+    """Propose the center and ``rules.diagonal`` points with equal coordinates."""
     state.u[0] = 0.5
     for k in range(1, 1 + rules.diagonal):
         state.u[k] = (0.5 + k * GOLDEN) % 1.0

@@ -51,8 +51,8 @@ def stepdirect(
         points as the function ``ensemble.predict``.
     bounds : sequence of pairs, scipy Bounds, or mapping
         ``(low, high)`` for each coordinate of a real box; if both are equal, the coordinate is
-        fixed. Or a mapping from names to ``(low, high)``, with integers between if both ends
-        are whole, ``(low, high, "log")``, a ``range``, a list of choices, or `treeopt.tuning`
+        fixed. Or a mapping from names to ``(low, high)``, which means integers if both are of
+        integer type, ``(low, high, "log")``, a ``range``, a list of choices, or `treeopt.tuning`
         ``Real``, ``Integer`` or ``Choice``, as in `StepDirect`; then no point is evaluated twice.
         For an ensemble: pairs, a mapping from names or numbers of all features to pairs (a single
         number fixes the feature), or its training data, whose range is taken.

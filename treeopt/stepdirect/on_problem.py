@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treeopt.arguments import read_seed
 from treeopt.errors import InputError
 from treeopt.model.difference import Model
 from treeopt.model.frames import named
@@ -55,7 +56,8 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
         run.report(value, np.nan, now.nfev, 0, progress)
 
     is_told = run.callback is not None or run.line.shown
-    own = Run(limits, run.max_evals, callback=tell if is_told else None, seed=run.seed)
+    seed = read_seed(run.seed)  # as `treeopt.stepdirect` reads rng=run.seed
+    own = Run(limits, run.max_evals, callback=tell if is_told else None, seed=seed)
     result = search_within(
         own,
         snap.predict if snap.is_needed else signed,

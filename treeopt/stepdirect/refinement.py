@@ -93,7 +93,7 @@ def begin_walk(state: State, walk: Walk, rules: SearchRules) -> None:
     """Draw where the golden sequences begin, and weigh the axes.
 
     The preference is the mean of the given weights and of the effects of the axes: how much the
-    samples along each axis, the first of the run, differ from the centre.
+    samples along each axis, the first of the run, differ from the center.
     """
     sample, p = state.sample, state.weight.size
     total = 0.0

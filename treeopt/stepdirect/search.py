@@ -95,7 +95,7 @@ class Search(ABC):
         self.nfev = 0
         self.ends: list[tuple[int, float]] = []
         run.status = Status.EVAL_LIMIT
-        run.message = f"all {run.max_evals} evaluations are used up"
+        run.message = f"the limit of {run.max_evals} evaluations is reached"
 
     @property
     @abstractmethod
@@ -151,7 +151,8 @@ class Search(ABC):
         points, values = self.evaluated(with_points)
         message, found = run.message, self.best is not None
         if not found:
-            message += "; every evaluation failed" + (f", the first with {error}" if error else "")
+            why = f", the first with {error.rstrip('.')}" if error else ""
+            message += f"; every evaluation failed{why}"
         ended = run.status in (Status.EVAL_LIMIT, Status.EXHAUSTED)
         return SearchResult(
             **vars(self.progress()),

@@ -16,7 +16,7 @@ from treeopt.stepdirect.walk_state import SearchRules
 from treeopt.types import FloatArray
 
 DIAGONAL = 6
-"""Number of points beside the centre in the diagonal start."""
+"""Number of points beside the center in the diagonal start."""
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "epsilon_scale": ("median", "least"),
@@ -42,7 +42,7 @@ class StepDirectSettings:
     epsilon_scale : {"median", "least"}
         The factor of ε: \|f_min - f_median\| as in the paper, or \|f_min\| as in DIRECT.
     neighbourhood : float or None
-        λ: rectangles whose centres are within λ d_j are neighbors of rectangle j, from which its
+        λ: rectangles whose centers are within λ d_j are neighbors of rectangle j, from which its
         local variability σ_j is estimated. If None, σ = 1: rectangles count by their size alone.
     sigma_min : float
         ε_σ, the minimum of σ.

@@ -46,9 +46,10 @@ class StepDirectSampler(BaseSampler):
     seed : int
         Seed. If there are several workers, pass a different one to each, or None.
     n_trials : int
-        Approximate number of trials; it does not end the study. With ten parameters or more for
-        100 trials the search starts in another way and has no partition, see
-        ``StepDirectSettings.scarce``. For a long study pass its number of trials.
+        Approximate number of trials; it does not end the study. If there are few trials for the
+        number of parameters (by default 100 for ten or more), the search follows the rules for
+        few evaluations, see ``StepDirectSettings.scarce``. For a long study pass its number of
+        trials.
     settings : StepDirectSettings
         How to search.
     independent_sampler : optuna.samplers.BaseSampler
@@ -57,7 +58,7 @@ class StepDirectSampler(BaseSampler):
     Notes
     -----
     Trials that failed or were pruned count as the worst one: intermediate values may be better
-    than any final one. The first trial is the centre of the space. Points are proposed again only
+    than any final one. The first trial is the center of the space. Points are proposed again only
     if all points of a discrete space are known; of several values of a point the first counts.
 
     Parameters whose ranges change from trial to trial, and integers beyond 2**53, are drawn
@@ -164,13 +165,13 @@ class StepDirectSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Propose a value for one parameter; in the first trial its centre."""
+        """Propose a value for one parameter; in the first trial its center."""
         self._raise_error_if_multi_objective(study)
         dimension = _dimension(param_distribution) if trial.number == 0 else None
         if dimension is None:
             return self._draw(study, trial, param_name, param_distribution)
-        centre = dimension.value(dimension.codes(np.array([0.5]))[0])
-        return param_distribution.to_external_repr(centre)
+        center = dimension.value(dimension.codes(np.array([0.5]))[0])
+        return param_distribution.to_external_repr(center)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Tell the independent sampler that a trial begins."""

@@ -25,7 +25,7 @@ from treeopt.tuning.checkpoint import Checkpoint, Outcome, describe, describe_es
 
 
 class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
-    """Search over hyper-parameters with cross-validation, by StepDIRECT.
+    """Search over hyperparameters with cross-validation, by StepDIRECT.
 
     It is used like ``GridSearchCV`` and ``RandomizedSearchCV``, has the same base class, and has
     their methods and attributes. The score is maximized.
@@ -35,9 +35,9 @@ class StepDirectSearchCV(BaseSearchCV):  # type: ignore[misc]
     estimator : estimator
         The estimator to tune; nested parameters are named ``part__name``.
     space : mapping
-        From names of parameters to their values: ``(low, high)``, integers if both ends
-        are; ``(low, high, "log")``; a ``range``; a list of choices; or `treeopt.tuning` ``Real``,
-        ``Integer`` or ``Choice``.
+        From names of parameters to their values: ``(low, high)``, which means integers if both
+        are of integer type; ``(low, high, "log")``; a ``range``; a list of choices; or
+        `treeopt.tuning` ``Real``, ``Integer`` or ``Choice``.
     n_evals : int
         Number of candidates to evaluate. No candidate is evaluated twice; a small discrete space
         may have fewer.

@@ -30,8 +30,10 @@ def split_axis(level: Int8Array, weight: FloatArray) -> int:
 def ask_division(state: State, rules: Rules) -> int:
     """Propose the centres of the outer thirds of every rectangle of S (Alg. 1 steps b, c).
 
-    Returns their number. A point that the initialization has evaluated is not proposed again. With
-    ``all_sides`` there are two points along each of the longest sides, as in DIRECT.
+    Returns their number. With ``all_sides`` there are two points along each of the longest sides,
+    as in DIRECT.
+
+    Choice: a point that the initialization has evaluated is not proposed again.
     """
     count, task = state.counter[0], state.task
     n = n_points = 0

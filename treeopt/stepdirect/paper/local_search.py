@@ -23,6 +23,9 @@ the paper has no rule for it.
 Choice: the search moves to the point that was evaluated. As printed, x + δ d* with the new δ would
 be another one.
 Choice: f(x) of a known point is not evaluated again; t advances as printed, by \|D\| + 1.
+Choice: if f* = f_cur, δ stays; the paper has no rule for it. With ``grow_on_tie`` it grows.
+Choice: B is H_j, as printed. With ``search_region`` BOX it is the unit cube, and each point counts
+for the rectangle that it lies in.
 """
 
 from __future__ import annotations

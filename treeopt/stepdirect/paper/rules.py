@@ -13,7 +13,12 @@ MEDIAN, LEAST = 0, 1
 
 
 class Rules(NamedTuple):
-    """Constants of Algorithms 1 and 2; `StepDirectSettings` documents them."""
+    """Constants of Algorithms 1 and 2; `StepDirectSettings` documents them.
+
+    Some values are not in the paper, and `StepDirectSettings.paper` does not use them:
+    ``all_sides`` and ``epsilon_scale`` LEAST are those of DIRECT, False for ``all_ties`` serves
+    the default, and ``search_region`` BOX and ``grow_on_tie`` are variants for experiments.
+    """
 
     epsilon: float  # ε
     epsilon_scale: int

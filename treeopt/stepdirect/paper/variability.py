@@ -26,7 +26,7 @@ def squared_distance(a: FloatArray, b: FloatArray) -> float:
 
 
 @kernel
-def reach(j: int, rect: RecordArray, neighbourhood: float) -> float:
+def squared_radius(j: int, rect: RecordArray, neighbourhood: float) -> float:
     """Return (λ d_j)², the squared radius of the neighbourhood of rectangle ``j``."""
     squared: float = (neighbourhood * rect[j].radius) ** 2
     return squared
@@ -38,7 +38,7 @@ def leave(j: int, n: int, rect: RecordArray, centre: FloatArray, neighbourhood: 
     for k in range(n):
         if k != j:
             distance = squared_distance(centre[k], centre[j])
-            if distance <= reach(k, rect, neighbourhood):
+            if distance <= squared_radius(k, rect, neighbourhood):
                 rect[k].near -= 1
                 rect[k].differ -= np.int64(rect[k].f != rect[j].f)
 
@@ -52,10 +52,10 @@ def enter(j: int, n: int, rect: RecordArray, centre: FloatArray, neighbourhood: 
         if k != j:
             distance = squared_distance(centre[k], centre[j])
             different = np.int64(rect[k].f != rect[j].f)
-            if distance <= reach(k, rect, neighbourhood):
+            if distance <= squared_radius(k, rect, neighbourhood):
                 rect[k].near += 1
                 rect[k].differ += different
-            if distance <= reach(j, rect, neighbourhood):
+            if distance <= squared_radius(j, rect, neighbourhood):
                 rect[j].near += 1
                 rect[j].differ += different
 
@@ -70,7 +70,7 @@ def revalue(
         if k != j:
             distance = squared_distance(centre[k], centre[j])
             different = np.int64(rect[k].f != rect[j].f)
-            if distance <= reach(k, rect, neighbourhood):
+            if distance <= squared_radius(k, rect, neighbourhood):
                 rect[k].differ += different - np.int64(rect[k].f != old)
-            if distance <= reach(j, rect, neighbourhood):
+            if distance <= squared_radius(j, rect, neighbourhood):
                 rect[j].differ += different

@@ -319,11 +319,16 @@ def test_a_stop_in_words():
 def test_categories_in_words():
     name = "LGBMRegressor, auto, categories-nan with text labels"
     case = fitted("lightgbm", name)
-    res = treeopt.minimize(case.model, case.X)
-    words = str(res)
-    assert "one of k" in words
-    line = next(line for line in words.splitlines() if "one of" in line)
-    assert res.x.iloc[1] in line or res.x.iloc[2] in line
+    single = several = 0
+    for k in range(10):
+        res = treeopt.minimize(case.model, case.X, fixed={0: case.X.iloc[k, 0]})
+        lines = [line for line in str(res).splitlines() if " = " in line]
+        for column, alike in res.region.categories.items():
+            assert str(res.x.iloc[column]) in lines[column] and res.x.iloc[column] in alike
+            end = "only this value" if len(alike) == 1 else "one of " + ", ".join(alike)
+            assert lines[column].endswith(end)
+            single, several = single + (len(alike) == 1), several + (len(alike) > 1)
+    assert single and several
 
 
 def test_many_features_are_cut_short():
