@@ -23,7 +23,6 @@ from __future__ import annotations
 import csv
 import os
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -269,6 +268,8 @@ def _state(folder: Path | None) -> str:
 
 def _fetch(name: str) -> Dataset:
     """Fetch a data set from OpenML, or load it from scikit-learn's cache."""
+    from http.client import HTTPException
+
     from sklearn.datasets import fetch_openml
 
     source = _OPENML[name]

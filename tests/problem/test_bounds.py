@@ -115,6 +115,14 @@ def test_features_without_names_are_told_by_number():
         read_bounds({0: (0, 1)}, ensemble(DATA))
 
 
+def test_only_decisions_offer_to_fix_a_feature():
+    missing = {"temp": (0, 1)}
+    with pytest.raises(treeopt.InputError, match=says("no pair for feature 'pH'", "in fixed")):
+        treeopt.minimize(ensemble(), missing)
+    with pytest.raises(treeopt.InputError, match=r"for each feature\.$"):
+        treeopt.stepdirect(ensemble(), missing)
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_box_too_wide_for_a_float_is_refused():
     with pytest.raises(treeopt.InputError, match=says("bounds[0] is (-1e+308, 1e+308)")):

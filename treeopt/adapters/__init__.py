@@ -129,10 +129,10 @@ def convert(
     model: Any, output: str, class_index: int | tuple[int, int] | None
 ) -> tuple[Model, OwnPrediction | None]:
     """Return a model as `from_model` does, and its own prediction; None if it is converted."""
-    if not isinstance(model, Ensemble | Difference):
-        _adapter(model, "objective")
-    converted: Model = from_model(model, output=output, class_index=class_index)
     is_converted = isinstance(model, Ensemble | Difference)
+    if not is_converted:
+        _adapter(model, "objective")  # an unknown kind is named as the caller's argument
+    converted: Model = from_model(model, output=output, class_index=class_index)
     return converted, None if is_converted else OwnPrediction(model, output, class_index)
 
 

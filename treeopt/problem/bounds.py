@@ -31,7 +31,7 @@ def read_bounds(bounds: Any, ensemble: Model | None = None) -> tuple[Array, Arra
     """
     pairs, data = read_pairs(bounds, ensemble)
     if data is not None or isinstance(bounds, Mapping):
-        check_given(pairs, data is not None, (), ensemble)
+        check_given(pairs, data is not None, ensemble)
     for k, (low, high) in enumerate(pairs):
         name = bound_name(k, ensemble)
         if not (np.isfinite(low) and np.isfinite(high)):
@@ -184,21 +184,26 @@ def _refuse_summary(data: Any) -> None:
 
 
 def check_given(
-    pairs: Array, is_data: bool, optional: Collection[int], ensemble: Model | None
+    pairs: Array,
+    is_data: bool,
+    ensemble: Model | None,
+    optional: Collection[int] = (),
+    or_else: str = "",
 ) -> None:
-    """Raise an error if a feature has no bounds and is not optional."""
-    if ensemble is None:
-        return
+    """Raise an error if a feature has no bounds and is not optional.
+
+    ``or_else`` is what else the user can do, for the message.
+    """
     without = [k for k in np.flatnonzero(np.isnan(pairs).any(axis=1)) if k not in optional]
-    for column in without[:1]:
-        name = feature_label(int(column), ensemble)
-        if is_data:
-            raise InputError(f"bounds has no number for {name}. Pass pairs (low, high) instead.")
-        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
-        raise InputError(
-            f"bounds has no pair for {name}{more}. Pass a pair (low, high) for each feature, or "
-            "its value in fixed."
-        )
+    if ensemble is None or not without:
+        return
+    name = feature_label(int(without[0]), ensemble)
+    if is_data:
+        raise InputError(f"bounds has no number for {name}. Pass pairs (low, high) instead.")
+    more = f" and {len(without) - 1} more" if len(without) > 1 else ""
+    raise InputError(
+        f"bounds has no pair for {name}{more}. Pass a pair (low, high) for each feature{or_else}."
+    )
 
 
 def check_order(pairs: Array, ensemble: Model | None) -> None:

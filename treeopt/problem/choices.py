@@ -94,7 +94,8 @@ class Choices:
         ensemble, data = self.ensemble, self.data
         values, with_values = dict(self.values), {*self.values, *ensemble.categories}
         check_order(self.pairs, ensemble)
-        check_given(self.pairs, data is not None, {*fixed, *with_values}, ensemble)
+        optional = {*fixed, *with_values}
+        check_given(self.pairs, data is not None, ensemble, optional, ", or its value in fixed")
         pairs = self.pairs.copy()
         pairs[np.isnan(pairs).any(axis=1)] = -np.inf, np.inf
         if data is not None:
