@@ -191,7 +191,8 @@ def ratio_table(data: Frame) -> list[str]:
     ran = data.groupby("method", observed=False)["label"].agg(set)
     for peer in [FASTER, *(m for m in METHODS if m != OWN and m in ran.index)]:
         theirs, both = proofs[peer], proofs[peer].notna() & own.notna()
-        labels = set.union(*(ran[m] for m in (VERITAS if peer == FASTER else [peer])))
+        members = VERITAS if peer == FASTER else [peer]
+        labels = set().union(*(ran[m] for m in members if m in ran.index))
         shared = [label for label in labels & ran[OWN] if label in proofs.index]
         if not shared:
             continue
