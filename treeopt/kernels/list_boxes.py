@@ -163,7 +163,7 @@ def list_boxes(
     return t, total
 
 
-@kernel
+@inlined
 def meet_boxes(
     trees: TreesToList,
     grid: GridPlaces,
