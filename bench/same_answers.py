@@ -223,7 +223,7 @@ SMALL = "friedman XGB 100×5"
 TREE = {"max_depth": (1, 12), "min_samples_leaf": (1, 30, "log"), "criterion": ["gini", "entropy"]}
 KERNEL = {"C": (1e-2, 1e3, "log"), "gamma": (1e-4, 1.0, "log")}
 PAPER = {"settings": paper(), "weights": [3, 1, 1]}
-NEIGHBOURS = {"n_neighbors": (1, 150), "weights": ["uniform", "distance"], "p": [1, 2]}
+NEIGHBORS = {"n_neighbors": (1, 150), "weights": ["uniform", "distance"], "p": [1, 2]}
 TWO_SCORES = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}
 
 
@@ -269,8 +269,8 @@ def searches() -> list[Case]:
         tune("tree on wine, paper", DecisionTreeClassifier(random_state=0), TREE, load_wine, PAPER),
         tune("kernel on iris", SVC(), KERNEL, load_iris, {"batch_size": 1}),
         tune("kernel on iris, broken off", SVC(), KERNEL, load_iris, breaks=True),
-        # More neighbours than rows are left by the splits: some candidates fail.
-        tune("neighbours on iris", KNeighborsClassifier(), NEIGHBOURS, load_iris, TWO_SCORES),
+        # More neighbors than rows are left by the splits: some candidates fail.
+        tune("neighbours on iris", KNeighborsClassifier(), NEIGHBORS, load_iris, TWO_SCORES),
         study("steps", suggested_steps),
         study("steps, paper, maximised", negative_steps, direction="maximize", settings=paper()),
         study("whole numbers and choices", suggested_grid, n_trials=40),

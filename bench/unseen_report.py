@@ -140,11 +140,11 @@ def draw(data: Frame, path: Path) -> None:
     panel = figure.subplots()
     tolerances = np.logspace(-4, 0, 121)
     peers = [m for m in mean.index if "treeopt" not in m]
-    colours = {m: mpl.colormaps["tab20"](k % 20) for k, m in enumerate(peers)}
+    colors = {m: mpl.colormaps["tab20"](k % 20) for k, m in enumerate(peers)}
     dashes = iter(("-", "--", "-.", ":", (0, (1, 3)), (0, (5, 1, 1, 1))))
     for method in mean.index:
         share = [(mean.loc[method] <= t).mean() for t in tolerances]
-        style = {"color": colours[method], "lw": 1} if method in colours else {}
+        style = {"color": colors[method], "lw": 1} if method in colors else {}
         style = style or {"color": "black", "lw": 2, "ls": next(dashes)}
         panel.plot(tolerances, share, label=method, **style)
     panel.set(xscale="log", xlabel="mean regret", ylabel="share of the problems", ylim=(0, 1.02))

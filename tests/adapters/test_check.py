@@ -36,7 +36,7 @@ def test_counts_rows_five_points_per_cut_and_missing_values():
     assert treeopt.check_conversion(model, X).compared == len(X) + 5 * cells.cuts.size + missing
 
 
-def test_neighbours_are_next_to_the_cut_in_both_precisions():
+def test_neighbors_are_next_to_the_cut_in_both_precisions():
     cut = 0.1
     single = np.float32(cut)
     expected = [cut, np.nextafter(cut, -1), np.nextafter(cut, 1)]

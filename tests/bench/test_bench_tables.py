@@ -386,6 +386,18 @@ def test_unseen_reports_what_there_is(bench, tmp_path):
         bench("ablation").main(["--report", "--out", str(tmp_path)])
 
 
+def test_proofs_are_reported_also_without_peers(bench, tmp_path):
+    """Ratios are given for the peers that ran, and only for these."""
+    results = Path(treeopt.__file__).parent.parent / "bench" / "results"
+    rows = pd.read_csv(results / "exact.csv")
+    none = tmp_path / "none.csv"
+    for methods in (["treeopt"], ["treeopt", "HiGHS"]):
+        rows[rows["method"].isin(methods)].to_csv(tmp_path / "exact.csv", index=False)
+        page = bench("exact_report").report(tmp_path / "exact.csv", none, none)
+        ratios = tables(page.split("## Ratios of times to proof")[1])[0]
+        assert [row[0] for row in ratios] == ["peer", *methods[1:]]
+
+
 # README ------------------------------------------------------------------------------------------
 
 

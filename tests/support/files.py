@@ -42,11 +42,11 @@ FULL = np.nan_to_num(X)
 Y = np.abs(FULL[:, 0] + FULL[:, 1] * FULL[:, 2]) + 0.1
 BINARY = (np.median(Y) < Y).astype(int)
 THREE = np.digitize(Y, np.quantile(Y, [0.4, 0.7]))
-COLOURS = np.array(["blue", "green", "red", "teal"])[RNG.integers(0, 4, N)]
+COLORS = np.array(["blue", "green", "red", "teal"])[RNG.integers(0, 4, N)]
 SIZES = np.array([40, 10, 30, 20])[RNG.integers(0, 4, N)]
-MIXED = Y + (COLOURS == "red") + (SIZES == 30)
+MIXED = Y + (COLORS == "red") + (SIZES == 30)
 NAMED = pd.DataFrame(X, columns=["temp", "flow", "pH", "d"])
-FRAME = NAMED.assign(color=pd.Categorical(COLOURS), size=pd.Categorical(SIZES))
+FRAME = NAMED.assign(color=pd.Categorical(COLORS), size=pd.Categorical(SIZES))
 CODES = np.column_stack([FULL, FRAME["color"].cat.codes, FRAME["size"].cat.codes])
 
 XGB = {"n_estimators": 6, "max_depth": 3, "n_jobs": 1}

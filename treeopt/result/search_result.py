@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeopt.errors import shown
+from treeopt.result.words import counted
 from treeopt.run.status import Status
 from treeopt.types import FloatArray, RecordArray
 
@@ -65,6 +66,6 @@ class SearchResult:
             point = np.array2string(self.x, precision=6, separator=", ", threshold=20)
         failed = f" ({self.nfailed} failed)" if self.nfailed else ""
         return (
-            f"fun = {self.fun:.10g} after {self.nfev} evaluations{failed} in {self.time:.3g} s; "
-            f"{self.message}.\nx = {point}"
+            f"fun = {self.fun:.10g} after {counted(self.nfev, 'evaluation')}{failed} in "
+            f"{self.time:.3g} s; {self.message}.\nx = {point}"
         )

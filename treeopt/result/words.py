@@ -44,7 +44,7 @@ def value_in_words(
 
 def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:
     """Return a sentence about the end of a run, its duration and its counts."""
-    counts = f"{_counted(nfev, 'evaluation')} and {_counted(nodes, 'node')}"
+    counts = f"{counted(nfev, 'evaluation')} and {counted(nodes, 'node')}"
     return f"{message[:1].upper()}{message[1:]}, after {time:.3g} s, {counts}."
 
 
@@ -103,5 +103,6 @@ def _rounded(x: float, digits: int, way: str) -> float:
     return float(Context(prec=digits, rounding=way).create_decimal(Decimal(x)))
 
 
-def _counted(n: int, what: str) -> str:
+def counted(n: int, what: str) -> str:
+    """Return a number and what it counts, in the singular if it is 1."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -21,6 +21,7 @@ from treeopt.problem.dimensions import (
     from_text,
     read_dimensions,
 )
+from treeopt.result.words import counted
 from treeopt.stepdirect import saved
 from treeopt.stepdirect.paper.state import State, new_state
 from treeopt.stepdirect.settings import StepDirectSettings, read_settings
@@ -407,9 +408,8 @@ class StepDirect:
         best = self.best
         failed = f" ({self.nfailed} failed)" if self.nfailed else ""
         pending = f", {len(self._pending)} pending" if self._pending else ""
-        points = "1 point" if self.nfev == 1 else f"{self.nfev} points"
         fun = "no value yet" if best.x is None else f"fun = {best.fun:.10g}"
-        return f"StepDirect: {fun} after {points}{failed}{pending}"
+        return f"StepDirect: {fun} after {counted(self.nfev, 'point')}{failed}{pending}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole search to a file, which `load` reads.
