@@ -82,8 +82,9 @@ def read_pairs(
             f"bounds has shape {pairs.shape}. Pass one pair (low, high) per coordinate{data_or}."
         )
     if ensemble is not None and len(pairs) != ensemble.n_features:
+        given = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
         raise InputError(
-            f"bounds has {len(pairs)} pairs, but the model has {ensemble.n_features} features. "
+            f"bounds has {given}, but the model has {ensemble.n_features} features. "
             "Pass one pair for each feature."
         )
     return pairs, data
@@ -114,8 +115,7 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
         ) from None
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {shown(values)}, which are not all numbers. Pass pairs (low, high)"
-            f"{or_else}."
+            f"{name} is {shown(values)}. Pass pairs (low, high) of numbers{or_else}."
         ) from None
 
 
