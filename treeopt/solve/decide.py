@@ -90,8 +90,9 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         - Data, as a frame or a matrix with one column per feature: the bounds are the minimum and
           maximum of each column. A feature with categories may take the categories that occur in
           its column. Missing values are ignored.
-        - A mapping from feature names or numbers to pairs ``(low, high)``. It may omit features
-          that are fixed, and features with categories that the model lists.
+        - A mapping from feature names or numbers to pairs ``(low, high)``, or to one number, which
+          fixes the feature. It may omit features that are fixed, and features with categories that
+          the model lists.
         - A sequence with one pair ``(low, high)`` per feature, or a ``scipy.optimize.Bounds``.
 
         For a feature with categories, a pair applies to the labels if these are numbers, or to the
