@@ -24,7 +24,10 @@ from treeopt.errors import (
 from treeopt.model.categories import Categories
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
+from treeopt.problem.constraints import AtMost, Forbid, Implies, Predicted
+from treeopt.problem.costs import Change, Price
 from treeopt.problem.region import Region
+from treeopt.problem.terms import Product, WeightedSum
 from treeopt.result.decision import Decision
 from treeopt.result.search_result import SearchResult
 from treeopt.run.progress import DecisionProgress, Progress
@@ -36,15 +39,22 @@ from treeopt.stepdirect import StepDirect, StepDirectSettings, stepdirect
 __version__ = "0.1.0"
 
 __all__ = [
+    "AtMost",
     "Categories",
+    "Change",
     "Conversion",
     "Decision",
     "DecisionProgress",
     "Difference",
     "Ensemble",
+    "Forbid",
+    "Implies",
     "InputError",
     "ModelFormatError",
+    "Predicted",
+    "Price",
     "Problem",
+    "Product",
     "Progress",
     "Region",
     "SearchResult",
@@ -54,6 +64,7 @@ __all__ = [
     "TreeoptError",
     "UnfittedModelError",
     "UnsupportedModelError",
+    "WeightedSum",
     "check_conversion",
     "datasets",
     "from_model",

@@ -12,8 +12,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import treeopt
-from tests.support.cases import TABLES, fitted
-from tests.support.contract import AdapterContract, assert_same_bits
+from tests.support.cases import SOFTMAX_TABLES, TABLES, fitted
+from tests.support.contract import AdapterContract, SoftmaxContract, assert_same_bits
 from tests.support.models import Case, chosen, dataset
 from tests.support.rows import hard_rows
 from treeopt.adapters import lightgbm, scikit_learn, xgboost
@@ -32,6 +32,22 @@ class TestXGBoost(AdapterContract):
 
 
 class TestLightGBM(AdapterContract):
+    library = "lightgbm"
+
+
+class TestSoftmaxOfScikitLearn(SoftmaxContract):
+    library = "sklearn"
+
+
+class TestSoftmaxOfHistGradientBoosting(SoftmaxContract):
+    library = "hist"
+
+
+class TestSoftmaxOfXGBoost(SoftmaxContract):
+    library = "xgboost"
+
+
+class TestSoftmaxOfLightGBM(SoftmaxContract):
     library = "lightgbm"
 
 
@@ -90,10 +106,33 @@ def test_every_output_is_tested(library):
         assert {("auto", "default"), ("proba", "one"), ("raw", "difference")} <= found
 
 
-BOOSTERS = [n for n in TABLES["xgboost"] if n.startswith("Booster")]
+@pytest.mark.parametrize("library", SOFTMAX_TABLES)
+def test_every_softmax_is_tested(library):
+    """By default and by class, of 3 to 6 classes, in both engines, with categories."""
+    cases = [fitted(library, name) for name in SOFTMAX_TABLES[library]]
+    found = {(c.output, c.class_kind) for c in cases}
+    assert {("auto", "default"), ("auto", "one"), ("proba", "one")} <= found
+    assert {3, 4, 5, 6} <= {len(c.sums) for c in cases}
+    assert {c.engine for c in cases} == {"masks", "walk"}
+    assert {c.has_categories for c in cases} == {False, library in WITH_CATEGORIES}
+    assert {c.has_missing for c in cases} == {False, library in WITH_CATEGORIES}
+    found = {c.ensemble.arithmetic for c in cases}
+    assert (
+        found
+        == {
+            "sklearn": {"sklearn"},
+            "hist": {"sklearn_hist"},
+            "xgboost": {"xgboost", "scipy"},
+            "lightgbm": {"lightgbm"},
+        }[library]
+    )
 
 
-@pytest.mark.parametrize("name", [n for n in BOOSTERS if "dart" not in n])
+BOOSTERS = [n for n in TABLES["xgboost"] if n.startswith("Booster") and "dart" not in n]
+BOOSTERS += [n for n in SOFTMAX_TABLES["xgboost"] if n.startswith("Booster") and "softprob" in n]
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
 def test_xgboost_predicts_the_same_from_a_dmatrix(name):
     """Two ways through the library: inplace_predict is the judge elsewhere."""
     case = fitted("xgboost", name)

@@ -155,11 +155,6 @@ REFUSED = {
         UnsupportedModelError,
         "linear_tree=False",
     ),
-    "softmax": (
-        lambda: bytes_of(".json", "three classes"),
-        UnsupportedModelError,
-        "Pass output='raw'",
-    ),
     "one of several": (
         lambda: bytes_of(".ubj", "two outputs"),
         InputError,

@@ -1,5 +1,7 @@
 """Which output is meant: `output=`, `class_index=`, and the link from the sum to the prediction."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,10 @@ from tests.support.cases import TABLES, fitted
 from tests.support.contract import assert_same_bits, sample
 from tests.support.messages import says
 from tests.support.models import Case
-from treeopt import InputError, UnsupportedModelError
+from treeopt import InputError
+from treeopt.adapters import OwnPrediction
 from treeopt.model.link import IDENTITY, LINKS, Link
+from treeopt.model.softmax import Softmax
 
 TWO_CLASSES = [
     ("sklearn", "GradientBoostingClassifier, auto, plain, log_loss"),
@@ -26,6 +30,8 @@ THREE_CLASSES = [
     ("hist", "HistGradientBoostingClassifier, raw 0, nan"),
     ("xgboost", "XGBClassifier, raw 0, nan"),
     ("xgboost", "Booster, raw 0, plain, multi:softprob"),
+    ("xgboost", "Booster, raw 1, plain, multi:softmax"),
+    ("xgboost", "XGBRFClassifier, raw 2, categories"),
     ("lightgbm", "LGBMClassifier, raw 0, nan"),
     ("lightgbm", "Booster, raw 0, plain, multiclass"),
 ]
@@ -103,11 +109,29 @@ class TestThreeClasses:
                     assert_same_bits(difference.predict(rows), own[:, a] - own[:, b], rows)
 
     @pytest.mark.parametrize("output", ["auto", "proba"])
-    @pytest.mark.parametrize("class_index", [None, 0, (0, 1)])
-    def test_a_softmax_is_refused_with_a_remedy(self, case, output, class_index):
-        message = says(case.model_name, "softmax", "output='raw'", "class_index=(k, j)")
-        with pytest.raises(UnsupportedModelError, match=message):
-            treeopt.from_model(case.model, output=output, class_index=class_index)
+    def test_every_probability(self, case, output):
+        rows = sample(case, 200)
+        own = case.library.predict(case.model, rows, "proba")
+        assert own.shape[1] == 3
+        for k in (0, 1, 2, None):
+            expected = np.ascontiguousarray(own[:, -1 if k is None else k])
+            softmax = ask(case, output, k).ensemble
+            assert isinstance(softmax, Softmax)
+            assert (len(softmax.sums), softmax.class_index) == (3, 2 if k is None else k)
+            assert_same_bits(softmax.predict(rows), expected, rows)
+            given = OwnPrediction(case.model, output, k)
+            for own_of_model in (given, pickle.loads(pickle.dumps(given))):
+                assert_same_bits(own_of_model(rows), expected, rows)
+
+    @pytest.mark.parametrize("output", ["auto", "proba"])
+    def test_there_is_no_difference_of_probabilities(self, case, output):
+        with pytest.raises(InputError, match=says("class_index is (0, 1)", "output='raw'")):
+            treeopt.from_model(case.model, output=output, class_index=(0, 1))
+
+    @pytest.mark.parametrize("class_index", [3, -1, True, 0.0, "1"])
+    def test_there_are_three(self, case, class_index):
+        with pytest.raises(InputError, match=says(f"class_index is {class_index!r}", "0..2")):
+            treeopt.from_model(case.model, class_index=class_index)
 
     def test_a_class_is_needed(self, case):
         with pytest.raises(InputError, match=says("3 classes", "class_index=0..2")):
@@ -144,8 +168,7 @@ class TestForests:
 
 @pytest.mark.parametrize("case", LABELS, ids=", ".join, indirect=True)
 def test_labels_are_not_predicted(case):
-    remedy = "class_index=(k, j)" if case.output == "raw" else "'proba'"
-    with pytest.raises(InputError, match=says("'predict'", case.model_name, "labels", remedy)):
+    with pytest.raises(InputError, match=says("'predict'", case.model_name, "labels", "'proba'")):
         treeopt.from_model(case.model, output="predict")
 
 

@@ -180,10 +180,6 @@ def as_is(make):
     return lambda output: treeopt.from_model(make(), output=output)
 
 
-def soft(make, name):
-    return (as_is(make), ("auto", "proba"), name, "softmax", "class_index=(k, j)")
-
-
 ALL = ("auto", "raw", "predict", "proba")
 LINEAR = "linear model"
 REFUSED = {
@@ -223,31 +219,9 @@ REFUSED = {
         as_is(lambda: train("xgboost", booster="gblinear", max_depth=None).make(0).model),
         *(("auto", "raw"), "gblinear", LINEAR, "booster='gbtree'"),
     ),
-    "softmax, XGBClassifier": soft(
-        lambda: xgboost_classifier(n_estimators=2).fit(X, THIRDS), "XGBClassifier"
-    ),
-    "softmax, XGBRFClassifier": soft(
-        lambda: xgb.XGBRFClassifier(n_estimators=2, n_jobs=1).fit(X, THIRDS), "XGBRFClassifier"
-    ),
-    "softmax, XGBoost Booster": soft(
-        lambda: boosted("xgboost", objective="multi:softprob", num_class=3), "Booster"
-    ),
-    "softmax, labels of an XGBoost Booster": soft(
-        lambda: boosted("xgboost", objective="multi:softmax", num_class=3), "Booster"
-    ),
-    "softmax, LGBMClassifier": soft(
-        lambda: lightgbm_classifier(n_estimators=2).fit(X, THIRDS), "LGBMClassifier"
-    ),
-    "softmax, LightGBM Booster": soft(
-        lambda: boosted("lightgbm", objective="multiclass", num_class=3), "Booster"
-    ),
-    "softmax, GradientBoostingClassifier": soft(
-        lambda: GradientBoostingClassifier(n_estimators=2).fit(X, THIRDS),
-        "GradientBoostingClassifier",
-    ),
-    "softmax, HistGradientBoostingClassifier": soft(
-        lambda: HistGradientBoostingClassifier(max_iter=2).fit(X, THIRDS),
-        "HistGradientBoostingClassifier",
+    "labels of an XGBRegressor": (
+        as_is(lambda: xgboost_regressor(objective="multi:softmax", num_class=3).fit(X, THIRDS)),
+        *(("auto", "proba"), "XGBRegressor", "no probabilities", "objective='multi:softprob'"),
     ),
     "binary:hinge": (
         as_is(lambda: boosted("xgboost", objective="binary:hinge")),

@@ -597,7 +597,7 @@ def test_arrays_have_the_types_that_are_compiled_whatever_the_trees():
     kinds = set()
     for tree in (constant, split):
         problem = problem_for(treeopt.from_model(tree), [(0, 1)])
-        arrays = _cells_of_places(0, problem.objective.terms[0], problem.places, Limits(None))
+        arrays = _cells_of_places(0, problem.prediction.terms[0], problem.places, Limits(None))
         kinds.add(tuple(array.dtype for array in arrays))
     assert len(kinds) == 1
     assert treeopt.minimize(constant, [(0, 1)]).bound == 2.0
@@ -669,8 +669,8 @@ def test_errors_cover_the_rounding_of_the_models_sums(e, seed, sign, pair):
     problem = problem_of(model, rng, sign)
     if problem is None:
         return
-    leaves, objective = leaves_of(problem), problem.objective
-    certificate = Certificate(objective, leaves)
+    leaves, prediction = leaves_of(problem), problem.prediction
+    certificate = Certificate(prediction, leaves)
     model_error = certificate.model_error
     every = points_of(leaves)
     chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
@@ -678,7 +678,7 @@ def test_errors_cover_the_rounding_of_the_models_sums(e, seed, sign, pair):
     predictions, totals = margins_at(problem, chosen), []
     for point, prediction in zip(chosen, predictions, strict=True):
         held = leaves.value[inside(leaves, point)]
-        bases = [sign * term.weight * term.ensemble.base for term in objective.terms]
+        bases = [sign * term.weight * term.ensemble.base for term in prediction.terms]
         true = fsum([*held, *bases])
         undivided = sign * float(prediction) * e.divisor
         slack = np.spacing(abs(undivided)) + abs(undivided) * float(np.finfo(e.value.dtype).eps)
@@ -711,7 +711,7 @@ def test_few_sums_are_off_by_as_much_as_all_might_be():
     model = GradientBoostingRegressor(**settings).fit(X, rng.normal(size=300))
     e = treeopt.from_model(model)
     problem = problem_for(e, X)
-    certificate = Certificate(problem.objective, leaves_of(problem))
+    certificate = Certificate(problem.prediction, leaves_of(problem))
     plain = certificate.model_error
     lowest = float(e.margin(X).min())
     certificate.tighten(lowest, lowest)

@@ -32,7 +32,7 @@ from tests.support.fuzz import load
 from tests.support.truth import ensembles, points
 from treeopt import Decision, Ensemble, ModelFormatError, Status, UnsupportedModelError
 from treeopt.model.link import IDENTITY, Link
-from treeopt.problem.objective import MAX_SUM, largest_sum, objective_of
+from treeopt.problem.responses import MAX_SUM, Response, largest_sum
 
 METHODS = ("auto", "exact", "local", "stepdirect")
 WITHOUT_PROOF = {"local", "stepdirect"}
@@ -52,7 +52,7 @@ def decide(model: Any, sense: str, method: str, bounds: Any = X, **more: Any) ->
 
 def check_rows(res: Decision, sense: str, rows: np.ndarray) -> None:
     """Check a decision against predictions of admissible points: none beats the bound."""
-    assert res.fun == float(res._ensemble.predict(res._point[None, :])[0])
+    assert res.fun == float(res._inputs.predict(res._point[None, :])[0])
     assert repr(res) and "report" not in res.message
     best = float(rows.min() if sense == "min" else rows.max())
     assert not better(best, res.bound, sense)
@@ -112,7 +112,7 @@ def test_any_leaf_that_is_not_finite(e, seed, bad):
     inner = replace(e, value=np.where(e.left < 0, e.value, e.value.dtype.type(bad)))
     x = rng.normal(size=(5, e.n_features))
     assert inner.predict(x).tobytes() == e.predict(x).tobytes()
-    assert largest_sum(objective_of(inner)) == largest_sum(objective_of(e)) < np.inf
+    assert largest_sum(Response(inner)) == largest_sum(Response(e)) < np.inf
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400"])
@@ -137,7 +137,7 @@ def test_limit_of_the_sums(dtype, sense, method):
     trees = [(0, 0.0, part, -part), (1, 0.0, -part, part), (0, 0.5, part, -part)]
     bounds = [(-1.0, 1.0)] * 2
     good = tree_of([*trees, (1, 0.5, part, 0.0)], 2, dtype=dtype)
-    assert largest_sum(objective_of(good)) < limit
+    assert largest_sum(Response(good)) < limit
     rows = good.predict(np.array([[a, b] for a in (-1, 0.2, 1) for b in (-1, 0.2, 1)], float))
     check_rows(decide(good, sense, method, bounds), sense, rows)
     bad = replace(good, base=limit / 1000)
@@ -150,10 +150,10 @@ def test_largest_sum():
     """Leaves of each tree and base; divided only if that is larger."""
     trees = [(0, 0.0, -3.0, 1.0), (0, 1.0, 4.0, -5.0), -7.0]
     given = {"base": -1100.0}
-    assert largest_sum(objective_of(tree_of(trees, 1, **given))) == 1115.0
-    assert largest_sum(objective_of(tree_of(trees, 1, divisor=3.0, **given))) == 1115.0
-    assert largest_sum(objective_of(tree_of(trees, 1, divisor=0.5, **given))) == 2230.0
-    assert largest_sum(objective_of(tree_of([1e308, 1e308], 1))) == np.inf
+    assert largest_sum(Response(tree_of(trees, 1, **given))) == 1115.0
+    assert largest_sum(Response(tree_of(trees, 1, divisor=3.0, **given))) == 1115.0
+    assert largest_sum(Response(tree_of(trees, 1, divisor=0.5, **given))) == 2230.0
+    assert largest_sum(Response(tree_of([1e308, 1e308], 1))) == np.inf
 
 
 def boosted(y: np.ndarray, **more: Any) -> Any:
@@ -208,7 +208,7 @@ def check_model(model: Any, methods: Any = METHODS) -> None:
     assert e.predict(X).tobytes() == rows.tobytes()
     for sense in SENSES:
         for method in methods:
-            if largest_sum(objective_of(e)) < MAX_SUM[e.value.dtype]:
+            if largest_sum(Response(e)) < MAX_SUM[e.value.dtype]:
                 res = decide(model, sense, method)
                 check_rows(res, sense, rows.astype(float))
             else:
@@ -225,13 +225,13 @@ def test_scaled_targets(library, scale):
 
 
 LINKED: dict[str, Callable[[float], Any]] = {
-    "XGBoost poisson": lambda s: boosted(Y.clip(0), objective="count:poisson", base_score=s),
-    "XGBoost gamma": lambda s: boosted(np.abs(Y) * s + s, objective="reg:gamma", learning_rate=1.0),
-    "XGBoost tweedie": lambda s: boosted(np.abs(Y) * s, objective="reg:tweedie"),
+    "XGBoost poisson": lambda s: boosted(Y.clip(0), prediction="count:poisson", base_score=s),
+    "XGBoost gamma": lambda s: boosted(np.abs(Y) * s + s, prediction="reg:gamma", learning_rate=1.0),
+    "XGBoost tweedie": lambda s: boosted(np.abs(Y) * s, prediction="reg:tweedie"),
     "XGBoost logistic": lambda s: boosted(
-        (Y > 1) * 1.0, objective="reg:logistic", learning_rate=s, reg_lambda=0
+        (Y > 1) * 1.0, prediction="reg:logistic", learning_rate=s, reg_lambda=0
     ),
-    "LightGBM poisson": lambda s: lgb.LGBMRegressor(objective="poisson", **LIGHT).fit(
+    "LightGBM poisson": lambda s: lgb.LGBMRegressor(prediction="poisson", **LIGHT).fit(
         X, np.abs(Y) * s
     ),
     "LightGBM sqrt": lambda s: lgb.LGBMRegressor(reg_sqrt=True, **LIGHT).fit(X, Y * s),
@@ -252,7 +252,7 @@ def test_scaled_targets_with_links(name, scale):
 
 def test_xgboost_poisson_that_starts_from_nothing():
     """The logarithm of a base score of 0 is the start of the sum."""
-    model = boosted(np.zeros(len(X)), objective="count:poisson", base_score=0.0)
+    model = boosted(np.zeros(len(X)), prediction="count:poisson", base_score=0.0)
     with pytest.raises(ModelFormatError, match=r"base is -inf.*base_score.* positive"):
         treeopt.from_model(model)
 
@@ -320,7 +320,7 @@ def test_sums_of_any_size(e, seed, sense, method):
     rng = np.random.default_rng(seed)
     problem = random_problem(sized(e, rng), rng)
     e = problem.ensemble
-    if not largest_sum(objective_of(e)) < MAX_SUM[e.value.dtype]:
+    if not largest_sum(Response(e)) < MAX_SUM[e.value.dtype]:
         e.predict(rng.normal(size=(3, e.n_features)))
         with pytest.raises(UnsupportedModelError, match="may overflow"):
             problem.decide(sense, method=method)
@@ -486,7 +486,7 @@ def test_errors_of_numpy_on_models(library, scale, strict):
 def test_errors_of_numpy_on_any_ensemble(e, seed, sense):
     rng = np.random.default_rng(seed)
     problem = random_problem(sized(e, rng), rng)
-    if largest_sum(objective_of(problem.ensemble)) < MAX_SUM[e.value.dtype]:
+    if largest_sum(Response(problem.ensemble)) < MAX_SUM[e.value.dtype]:
         expected = problem.decide(sense, rng=0)
         X = rng.normal(size=(4, e.n_features)) * 10.0 ** rng.uniform(-320, 307, e.n_features)
         fresh = replace(problem.ensemble)

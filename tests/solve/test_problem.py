@@ -163,7 +163,7 @@ def test_a_pair_of_classes_is_two_terms():
     labels = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
     made = GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, labels)
     problem = treeopt.Problem(made, X, output="raw", class_index=(2, 0))
-    assert [term.weight for term in problem._core.objective.terms] == [1.0, -1.0]
+    assert [term.weight for term in problem._core.prediction.terms] == [1.0, -1.0]
     margin = made.decision_function(X)
     for verb, sense in (("minimize", "min"), ("maximize", "max")):
         res = getattr(problem, verb)(rng=0)

@@ -7,6 +7,7 @@ more than 64 leaves are evaluated by another engine.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -45,6 +46,7 @@ from tests.support.models import (
     fit,
     is_large,
     large_or_small,
+    parts,
     positive,
     several,
     share,
@@ -61,6 +63,8 @@ TWO: Asked = [("auto", None), ("proba", 0), ("proba", 1), ("raw", None)]
 """What can be asked of a boosted model of two classes."""
 MARGINS: Asked = [("raw", 0), ("raw", 2), ("raw", (2, 0)), ("raw", (0, 1))]
 """What can be asked of a boosted model of three classes."""
+SOFT: Asked = [("auto", None), ("proba", 0), ("auto", 1)]
+"""And of the softmax of its margins."""
 SHARES: Asked = [("auto", None), ("proba", 0), ("auto", 1), ("raw", 2)]
 """What can be asked of a forest of three classes."""
 LINKED: Asked = [("auto", None), ("raw", None)]
@@ -75,6 +79,12 @@ def _of_three(library: str, objective: str, note: str = "", **params: Any) -> Re
     """Return a bare Booster of three classes."""
     params = {"objective": objective, "num_class": 3, **params}
     return train(library, note=note or objective, target=third, **params)
+
+
+def _of_classes(library: str, n: int, objective: str, data: str, **params: Any) -> Recipe:
+    """Return a bare Booster of several classes."""
+    params = {"objective": objective, "num_class": n, **params}
+    return train(library, data, f"{n} classes, {objective}", target=parts(n), **params)
 
 
 def _forest(**params: Any) -> RandomForestRegressor:
@@ -669,7 +679,127 @@ TABLES = {"sklearn": SKLEARN, "hist": HIST, "xgboost": XGBOOST, "lightgbm": LIGH
 assert set(TABLES) == set(LIBRARIES)
 
 
+def softmax_table(*recipes: Recipe) -> dict[str, Recipe]:
+    """Return recipes by names that tell them from those of other outputs."""
+    notes = [", ".join(filter(None, [recipe.note, "softmax"])) for recipe in recipes]
+    return table(*(replace(r, note=note) for r, note in zip(recipes, notes, strict=True)))
+
+
+SOFTMAX_TABLES = {
+    "sklearn": softmax_table(
+        *asked(fit(GradientBoostingClassifier(n_estimators=5), target=third), SOFT),
+        fit(
+            GradientBoostingClassifier(n_estimators=5, init="zero", max_depth=1),
+            note="stumps from zero, 5 classes",
+            target=parts(5),
+            class_index=3,
+        ),
+        fit(
+            GradientBoostingClassifier(n_estimators=3, init=DummyClassifier(strategy="uniform")),
+            note="from even chances, 6 classes",
+            target=parts(6),
+            frame=True,
+        ),
+        fit(
+            GradientBoostingClassifier(n_estimators=2, max_depth=None, subsample=0.9),
+            "many",
+            "many leaves, 4 classes",
+            target=parts(4),
+        ),
+    ),
+    "hist": softmax_table(
+        *asked(fit(_hist(HistGradientBoostingClassifier), "nan", target=third), SOFT),
+        fit(
+            _hist(HistGradientBoostingClassifier),
+            "categories-nan",
+            "4 classes",
+            target=parts(4),
+            class_index=0,
+        ),
+        fit(_hist(HistGradientBoostingClassifier), "categories", labels="text", target=parts(5)),
+        fit(_hist(HistGradientBoostingClassifier), "categories", labels="whole", target=third),
+        fit(
+            _hist(HistGradientBoostingClassifier, max_leaf_nodes=None, max_iter=3),
+            "many",
+            "many leaves, 6 classes",
+            target=parts(6),
+            frame=True,
+        ),
+    ),
+    "xgboost": softmax_table(
+        *asked(fit(xgboost_classifier(), "nan", target=third), SOFT),
+        fit(
+            xgboost_classifier(**PARTITION),
+            "categories-nan",
+            "4 classes",
+            target=parts(4),
+            class_index=0,
+        ),
+        fit(xgboost_classifier(**ONE_HOT), "categories", labels="text", target=parts(5)),
+        fit(xgboost_classifier(**DEEP), "many", "many leaves, 6 classes", target=parts(6)),
+        fit(
+            xgboost_classifier(missing=-999.0, n_estimators=4), "-999", "missing=-999", target=third
+        ),
+        fit(
+            xgboost_classifier(n_estimators=60, learning_rate=1.0, early_stopping_rounds=2),
+            note="early stopping",
+            target=third,
+            stop=True,
+        ),
+        fit(
+            xgboost_classifier(multi_strategy="multi_output_tree"),
+            "nan",
+            "multi_output_tree, 4 classes",
+            target=parts(4),
+        ),
+        *asked(
+            fit(xgboost_classifier(objective="multi:softmax"), "nan", "labels", target=parts(6)),
+            SOFT,
+        ),
+        fit(xgboost_classifier(**DART), "nan", "dart", target=third),
+        fit(_xgboost(xgb.XGBRFClassifier, **ONE_HOT), "categories-nan", target=third),
+        *asked(_of_classes("xgboost", 3, "multi:softprob", "nan"), [*SOFT, ("predict", 0)]),
+        *asked(_of_classes("xgboost", 5, "multi:softmax", "nan"), SOFT),
+        _of_classes("xgboost", 3, "multi:softmax", "categories-nan", **DART, **PARTITION),
+        _of_classes("xgboost", 4, "multi:softprob", "categories", labels="text", **ONE_HOT),
+        _of_classes("xgboost", 2, "multi:softprob", "plain", frame=True),
+    ),
+    "lightgbm": softmax_table(
+        *asked(fit(lightgbm_classifier(), "nan", target=third), SOFT),
+        fit(
+            lightgbm_classifier(**SETS),
+            "categories-nan",
+            "4 classes",
+            target=parts(4),
+            class_index=0,
+        ),
+        fit(lightgbm_classifier(**SETS), "categories", labels="text", target=parts(5)),
+        fit(lightgbm_classifier(**SETS), "categories", labels="whole", target=third),
+        fit(lightgbm_classifier(num_leaves=120), "many", "many leaves, 6 classes", target=parts(6)),
+        fit(
+            lightgbm_classifier(zero_as_missing=True), "zeros-nan", "zero_as_missing", target=third
+        ),
+        fit(
+            lightgbm_classifier(n_estimators=60, learning_rate=1.0),
+            note="early stopping",
+            target=third,
+            stop=True,
+        ),
+        *asked(
+            fit(lightgbm_classifier(boosting_type="rf", **BAGGED), note="rf", target=third), SOFT
+        ),
+        fit(lightgbm_classifier(boosting_type="dart"), note="dart", target=third),
+        *asked(_of_classes("lightgbm", 3, "multiclass", "nan"), [*SOFT, ("predict", 0)]),
+        _of_classes("lightgbm", 5, "multiclass", "categories-nan", **SETS),
+        _of_classes("lightgbm", 4, "multiclass", "categories", labels="text", **SETS),
+        _of_classes("lightgbm", 6, "multiclass", "plain", frame=True),
+    ),
+}
+"""Models that predict the softmax of their margins."""
+assert not any(set(TABLES[library]) & set(names) for library, names in SOFTMAX_TABLES.items())
+
+
 @cache
 def fitted(library: str, name: str, seed: int = 0) -> Case:
     """Fit a model of the tables above, once per session."""
-    return TABLES[library][name](seed)
+    return {**TABLES[library], **SOFTMAX_TABLES[library]}[name](seed)

@@ -1,18 +1,18 @@
-"""What every adapter must keep: subclass `AdapterContract` and name the library."""
+"""What every adapter must keep: subclass a contract and name the library."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import treeopt
-from tests.support.cases import TABLES, fitted
-from tests.support.models import Case
+from tests.support.cases import SOFTMAX_TABLES, TABLES, fitted
+from tests.support.models import Case, sums_of
 from tests.support.rows import (
     acceptable,
     canonical,
@@ -25,6 +25,7 @@ from tests.support.rows import (
 )
 from treeopt.model import compiled
 from treeopt.model.link import IDENTITY
+from treeopt.model.softmax import Softmax
 
 
 def assert_same_bits(ours: np.ndarray, own: np.ndarray, rows: np.ndarray | None = None) -> None:
@@ -61,17 +62,18 @@ def added(ensemble: treeopt.Ensemble, values: np.ndarray) -> np.ndarray:
     return total / dtype(ensemble.divisor)
 
 
-class AdapterContract:
-    """The model's own library is the only judge, on rows where mistakes show.
+class PredictionContract:
+    """What holds for every converted model: the model's own library is the only judge.
 
     A subclass names a table of `tests.support.cases`, or has a ``case`` fixture of its own.
     """
 
+    tables = TABLES
     library = ""
 
     def pytest_generate_tests(self, metafunc):
         if self.library and "case" in metafunc.fixturenames:
-            metafunc.parametrize("case", TABLES[self.library], indirect=True)
+            metafunc.parametrize("case", self.tables[self.library], indirect=True)
 
     @pytest.fixture
     def case(self, request) -> Case:
@@ -90,15 +92,6 @@ class AdapterContract:
         assert thresholds_found > 0.35 / n_sums or not np.isfinite(thresholds(case).value).any()
         assert categories_found > 0.2
 
-    def test_margin(self, case):
-        """The sum under the link; a forest of LightGBM averages before its link only."""
-        ensemble, rows = case.ensemble, sample(case, 300)
-        margin = ensemble.margin(rows)
-        assert_same_bits(ensemble.link(margin.copy()), case.own(rows), rows)
-        if ensemble.link != IDENTITY:
-            own = case.own_margin(rows)
-            assert_same_bits(margin, own / own.dtype.type(ensemble.divisor), rows)
-
     def test_number_of_rows_and_threads_do_not_matter(self, case):
         rows = sample(case, 5000)
         own = case.own(rows)
@@ -114,8 +107,7 @@ class AdapterContract:
         rows = hard_rows(case)
         for n in (1, 5, len(rows)):
             assert_same_bits(walking.predict(rows[:n]), case.own(rows[:n]), rows)
-        sums = [walking.plus, walking.minus] if len(case.sums) > 1 else [walking]
-        assert all(e.compiled.mask_dtype is None for e in sums)
+        assert all(e.compiled.mask_dtype is None for e in sums_of(walking))
 
     def test_feature_names(self, case):
         assert case.ensemble.n_features == case.matrix.shape[1]
@@ -141,11 +133,32 @@ class AdapterContract:
         for again in (e, by_pickle(e), copy.deepcopy(e), copy.copy(e)):
             assert_same_bits(again.predict(rows), own, rows)
             assert repr(again) == repr(case.ensemble)
-            for part in [again.plus, again.minus] if len(case.sums) > 1 else [again]:
+            for part in sums_of(again):
                 arrays = [getattr(part, f.name) for f in fields(part)]
                 arrays = [a for a in arrays if isinstance(a, np.ndarray)]
                 assert len(arrays) >= 9
                 assert not any(a.flags.writeable for a in arrays)
+
+    def test_check_conversion_finds_no_difference(self, case):
+        found = treeopt.check_conversion(
+            case.model, case.X, output=case.output, class_index=case.class_index
+        )
+        finite = np.isfinite(canonical(case).value)
+        assert found.compared >= len(case.matrix) + 3 * np.count_nonzero(finite)
+        assert (found.different, found.worst) == (0, 0.0)
+
+
+class AdapterContract(PredictionContract):
+    """The predictions of a model on rows where mistakes show, and its moves, lines and boxes."""
+
+    def test_margin(self, case):
+        """The sum under the link; a forest of LightGBM averages before its link only."""
+        ensemble, rows = case.ensemble, sample(case, 300)
+        margin = ensemble.margin(rows)
+        assert_same_bits(ensemble.link(margin.copy()), case.own(rows), rows)
+        if ensemble.link != IDENTITY:
+            own = case.own_margin(rows)
+            assert_same_bits(margin, own / own.dtype.type(ensemble.divisor), rows)
 
     def test_writing_into_results_does_not_change_the_ensemble(self, case):
         for part in case.of_one_sum:
@@ -256,13 +269,33 @@ class AdapterContract:
         rows = np.concatenate(rows)
         assert_same_bits(np.concatenate(values), case.own(rows), rows)
 
-    def test_check_conversion_finds_no_difference(self, case):
-        found = treeopt.check_conversion(
-            case.model, case.X, output=case.output, class_index=case.class_index
-        )
-        finite = np.isfinite(canonical(case).value)
-        assert found.compared >= len(case.matrix) + 3 * np.count_nonzero(finite)
-        assert (found.different, found.worst) == (0, 0.0)
+
+class SoftmaxContract(PredictionContract):
+    """The probability of one of several classes, from the margins of all."""
+
+    tables = SOFTMAX_TABLES
+
+    def test_margins(self, case):
+        """A forest of LightGBM averages before its softmax only."""
+        softmax, rows = case.ensemble, sample(case, 300)
+        assert isinstance(softmax, Softmax)
+        margins = softmax.margins(rows)
+        own = case.library.predict(case.model, rows, "raw")
+        own = own / own.dtype.type(softmax.sums[0].divisor)
+        for j in range(own.shape[1]):
+            assert_same_bits(np.ascontiguousarray(margins[:, j]), np.ascontiguousarray(own[:, j]))
+        for given in (margins, np.asfortranarray(margins), np.repeat(margins, 2, axis=1)[:, ::2]):
+            before = given.copy()
+            assert_same_bits(softmax.probability(given), case.own(rows), rows)
+            assert (given == before).all()
+
+    def test_probabilities_add_up_to_one(self, case):
+        rows = sample(case, 200)
+        n = len(case.sums)
+        last = n - 1 if case.class_index is None else case.class_index
+        assert case.ensemble.class_index == last
+        every = [replace(case.ensemble, class_index=k).predict(rows) for k in range(n)]
+        np.testing.assert_allclose(np.sum(every, axis=0), 1.0, rtol=1e-6)
 
 
 def line_points(case: Case, upper: np.ndarray, feature: int) -> np.ndarray:

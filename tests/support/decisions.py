@@ -29,8 +29,7 @@ from treeopt.model.cells import ZERO_LIMIT
 from treeopt.model.link import IDENTITY
 from treeopt.problem import problem as problems
 from treeopt.problem.choices import read_choices
-from treeopt.problem.grid import Grid
-from treeopt.problem.objective import objective_of
+from treeopt.problem.objective import plain_objective
 from treeopt.run.limits import Limits
 
 SENSES = {"min": treeopt.minimize, "max": treeopt.maximize}
@@ -253,9 +252,7 @@ def problem_for(
     e: Ensemble | Difference, bounds: Any, fixed: Any = None, sense: float = 1.0, **choices: Any
 ) -> problems.Problem:
     """Return the question that methods get."""
-    objective = objective_of(e)
-    read = read_choices(e, bounds, **choices)
-    whole = problems.Problem(objective, read, Grid(objective.terms))
+    whole = problems.make_problem(plain_objective(e), read_choices(e, bounds, **choices))
     return whole.asked(sense, fixed, Limits(None))
 
 
@@ -283,7 +280,7 @@ def check(
     """Check what holds for every decision; ``best`` is the optimum by brute force."""
     assert res.maximized == (sense == "max")
     assert res.time >= 0 and res.nfev >= 0 and res.nodes >= 0 and repr(res) and res.message
-    e = res._ensemble
+    e = res._inputs
     if res.status is Status.INFEASIBLE:
         assert best is None and not res.success
         assert res.x is None and np.isnan(res.fun) and np.isnan(res.bound) and np.isnan(res.gap)
@@ -315,7 +312,7 @@ def check_history(res: Decision, sense: str) -> None:
     assert (history["time"] <= res.time).all()
     assert (np.diff(history["nfev"]) >= 0).all() and history["nfev"][-1] <= res.nfev
     sign = 1 if sense == "min" else -1
-    off = res.rounding + 1e-9 * np.abs(history["fun"]).max() * (res._ensemble.input_dtype == "f4")
+    off = res.rounding + 1e-9 * np.abs(history["fun"]).max() * (res._inputs.input_dtype == "f4")
     assert (np.diff(sign * history["fun"]) <= off).all()
     bound = sign * history["bound"]
     bound = bound[np.isfinite(bound)]
@@ -326,7 +323,7 @@ def check_history(res: Decision, sense: str) -> None:
 
 def check_region(res: Decision, n: int = 20) -> None:
     """Its corners and random points in it predict the same, and so do all its categories."""
-    e, region, x = res._ensemble, res.region, res._point
+    e, region, x = res._inputs, res.region, res._point
     rng = np.random.default_rng(0)
     missing = np.isnan(x)
     assert np.array_equal(missing, np.isnan(region.lower))
@@ -351,7 +348,7 @@ def check_admitted(res: Decision, options: Mapping[str, Any]) -> None:
     """Check that a point is one that was allowed; bounds are a mapping by number."""
     x, region = res._point, res.region
     for column, (low, high) in options["bounds"].items():
-        known = res._ensemble.categories.get(column)
+        known = res._inputs.categories.get(column)
         if known is not None and known.labels:
             own = known.label_of.get(x[column], x[column])
             same = region.categories.get(column, (own,))

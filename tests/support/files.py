@@ -104,6 +104,13 @@ XGBOOST = {
     "margin": Saved(fitted(xgb.XGBClassifier(**XGB), X, BINARY), output="raw"),
     "three classes": Saved(fitted(xgb.XGBClassifier(**XGB), X, THREE), X, "raw", 2),
     "difference": Saved(fitted(xgb.XGBClassifier(**XGB), X, THREE), X, "raw", (0, 2)),
+    "softmax": Saved(fitted(xgb.XGBClassifier(**XGB), X, THREE)),
+    "softmax of labels": Saved(
+        fitted(xgb.XGBClassifier(objective="multi:softmax", **XGB), X, THREE), class_index=0
+    ),
+    "softmax, vector leaves": Saved(
+        fitted(xgb.XGBClassifier(multi_strategy="multi_output_tree", **XGB), X, THREE)
+    ),
     "ranker": Saved(fitted(xgb.XGBRanker(**XGB), X, THREE, group=[N // 2, N // 2])),
     "two outputs": Saved(
         fitted(xgb.XGBRegressor(**XGB), X, np.column_stack([Y, -Y])), class_index=1
@@ -140,6 +147,8 @@ LIGHTGBM = {
     "margin": Saved(fitted(lgb.LGBMClassifier(**LGB), X, BINARY), output="raw"),
     "three classes": Saved(fitted(lgb.LGBMClassifier(**LGB), X, THREE), X, "raw", 2),
     "difference": Saved(fitted(lgb.LGBMClassifier(**LGB), X, THREE), X, "raw", (0, 2)),
+    "softmax": Saved(fitted(lgb.LGBMClassifier(**LGB), X, THREE)),
+    "softmax of a forest": Saved(fitted(lgb.LGBMClassifier(**{**LGB, **RF}), X, THREE)),
     "categories": Saved(fitted(lgb.LGBMRegressor(**LGB, **GROUPS), FRAME, MIXED), FRAME),
     "codes": Saved(
         fitted(lgb.LGBMRegressor(**LGB, **GROUPS), CODES, MIXED, categorical_feature=[4, 5]), CODES
@@ -163,6 +172,7 @@ SCIKIT_LEARN = {
     "boosted classes": Saved(
         fitted(GradientBoostingClassifier(**SMALL), FULL, THREE), FULL, "raw", (2, 0)
     ),
+    "boosted softmax": Saved(fitted(GradientBoostingClassifier(**SMALL), FULL, THREE), FULL),
     "bagging": Saved(
         fitted(BaggingRegressor(DecisionTreeRegressor(**TREE), max_features=0.5, **SMALL), X, Y)
     ),
@@ -171,6 +181,7 @@ SCIKIT_LEARN = {
     ),
     "hist": Saved(fitted(HistGradientBoostingRegressor(**HIST), NAMED, Y), NAMED),
     "hist classifier": Saved(fitted(HistGradientBoostingClassifier(**HIST), X, BINARY)),
+    "hist softmax": Saved(fitted(HistGradientBoostingClassifier(**HIST), X, THREE), class_index=1),
     "hist categories": Saved(fitted(HistGradientBoostingRegressor(**HIST), FRAME, MIXED), FRAME),
     "hist poisson": Saved(fitted(HistGradientBoostingRegressor(loss="poisson", **HIST), X, Y)),
 }

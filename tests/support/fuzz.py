@@ -20,6 +20,7 @@ import numpy as np
 
 import treeopt
 from treeopt import TreeoptError
+from treeopt.model.several_sums import SeveralSums
 
 NASTY: list[Any] = [
     *(0, 1, -1, -2, 2, 3, 7, 255, 2**15, 2**24, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**64),
@@ -32,7 +33,7 @@ NASTY: list[Any] = [
 WORDS = [*(str(v) for v in NASTY if isinstance(v, int | float)), "", "x", "1 2", "0:1", "=", "\n"]
 
 
-def load(data: bytes, **options: Any) -> treeopt.Ensemble | treeopt.Difference:
+def load(data: bytes, **options: Any) -> treeopt.Ensemble | SeveralSums:
     """Load a file with these contents."""
     with tempfile.NamedTemporaryFile() as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,10 +52,10 @@ def use(data: bytes, **options: Any) -> bool:
         assert len(str(error)) > 10
         return False
     with contextlib.suppress(TreeoptError):
-        if isinstance(ensemble, treeopt.Difference):
+        if isinstance(ensemble, SeveralSums):
             assert ensemble.predict(np.zeros((2, ensemble.n_features))).shape == (2,)
-            _exercise(ensemble.minus)
-            _exercise(ensemble.plus)
+            for part in ensemble.sums:
+                _exercise(part)
         else:
             _exercise(ensemble)
     return True

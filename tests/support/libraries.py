@@ -235,7 +235,11 @@ class XGBoost(Library):
     def predict(self, model: Any, X: Any, output: str) -> np.ndarray:
         raw = output == "raw"
         if isinstance(model, xgb.Booster):
-            if self._learner(model)["gradient_booster"]["name"] == "dart":
+            learner = self._learner(model)
+            if learner["objective"]["name"] == "multi:softmax" and not raw:
+                model = model.copy()  # it has labels only
+                model.set_param({"objective": "multi:softprob"})
+            if learner["gradient_booster"]["name"] == "dart":
                 return self.predict_matrix(model, X, raw)
             return model.inplace_predict(X, predict_type="margin" if raw else "value")
         if hasattr(model, "predict_proba") and not raw:

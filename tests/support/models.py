@@ -14,6 +14,8 @@ from sklearn.base import clone
 
 import treeopt
 from tests.support.libraries import LIBRARIES, Library, Training, library_of
+from treeopt.model.several_sums import SeveralSums
+from treeopt.model.softmax import Softmax
 
 NAMES = ("temp", "flow rate", "pH", "d")
 
@@ -42,14 +44,13 @@ class Case:
         return library_of(self.model)
 
     @cached_property
-    def ensemble(self) -> treeopt.Ensemble | treeopt.Difference:
+    def ensemble(self) -> treeopt.Ensemble | treeopt.Difference | Softmax:
         return treeopt.from_model(self.model, output=self.output, class_index=self.class_index)
 
     @property
     def sums(self) -> list[treeopt.Ensemble]:
-        """The sums of trees: one, or those of two classes."""
-        e = self.ensemble
-        return [e.plus, e.minus] if isinstance(e, treeopt.Difference) else [e]
+        """The sums of trees: one, or those of several classes."""
+        return sums_of(self.ensemble)
 
     @property
     def of_one_sum(self) -> list[Case]:
@@ -137,6 +138,11 @@ class Case:
     @cached_property
     def refuses_inf(self) -> np.ndarray:
         return ~self.accepts(np.inf)
+
+
+def sums_of(model: treeopt.Ensemble | SeveralSums) -> list[treeopt.Ensemble]:
+    """Return the sums of trees of a converted model."""
+    return list(model.sums) if isinstance(model, SeveralSums) else [model]
 
 
 def chosen(prediction: np.ndarray, class_index: ClassIndex) -> np.ndarray:
@@ -413,6 +419,11 @@ def positive(y: np.ndarray) -> np.ndarray:
 
 def third(y: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.quantile(y, [1 / 3, 2 / 3]), y)
+
+
+def parts(n: int) -> Target:
+    """Return a target of ``n`` classes of about the same size."""
+    return lambda y: np.searchsorted(np.quantile(y, np.arange(1, n) / n), y)
 
 
 def several(y: np.ndarray) -> np.ndarray:

@@ -14,12 +14,13 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.adapters.test_refusals import REFUSED
-from tests.support.cases import TABLES, fitted
+from tests.support.cases import SOFTMAX_TABLES, TABLES, fitted
 from tests.support.models import Case
 from treeopt import TreeoptError
 from treeopt.adapters import ADAPTERS, hist_gradient_boosting
-from treeopt.adapters.outputs import Refusal
+from treeopt.adapters.outputs import Refusal, SoftmaxOf
 from treeopt.model.link import Link
+from treeopt.model.softmax import Softmax
 
 PATH = Path(__file__).parents[2] / "docs" / "supported.md"
 TITLES = {"sklearn": "scikit-learn", "xgboost": "XGBoost", "lightgbm": "LightGBM"}
@@ -30,6 +31,7 @@ PREDICTIONS = {
     "square": "sum · |sum|",
     "softplus": "log(1 + e^sum)",
 }
+SOFTMAX = "e^sum / total of e^sum over all classes"
 
 HEAD = """\
 # Supported models
@@ -42,8 +44,8 @@ cases of the adapter tests. A test compares it with both.
 Each case is a fitted model. Its predictions are compared, to the last bit, with those of its own
 library: on the training data, at every threshold and both its neighbors in float32 and float64, at
 every category, known or not, and at missing and extreme values. Its moves, lines and leaf boxes are
-checked in the same way. `(k, j)` is the difference of the margins of two classes; its moves, lines
-and leaf boxes are those of its two sums.
+checked in the same way. `(k, j)` is the difference of the margins of two classes, and `(softmax)`
+the probability from the margins of all; their moves, lines and leaf boxes are those of the sums.
 """
 
 OBJECTIVES = """\
@@ -62,7 +64,8 @@ Each raises an error with the reason and the alternative. The tests have one cas
 
 def every_case() -> list[Case]:
     """Return all cases of the adapter tests."""
-    return [fitted(library, name) for library, names in TABLES.items() for name in names]
+    tables = (TABLES, SOFTMAX_TABLES)
+    return [fitted(lib, name) for table in tables for lib, names in table.items() for name in names]
 
 
 def registry() -> list[tuple[str, str]]:
@@ -89,6 +92,8 @@ def row(library: str, name: str) -> list[str]:
         if case.model_name == name and type(case.model).__module__.split(".")[0] == library
     ]
     outputs = {case.output for case in cases}
+    if any(isinstance(case.ensemble, Softmax) for case in cases):
+        outputs.add("proba (softmax)")
     if any(case.class_kind == "difference" for case in cases):
         outputs.add("raw (k, j)")
     kinds = [outputs, {case.has_missing for case in cases}, {case.has_categories for case in cases}]
@@ -108,7 +113,9 @@ def objectives() -> str:
     return markdown(("library", "objective", "prediction"), rows)
 
 
-def meaning(link: Link | Refusal) -> str:
+def meaning(link: Link | SoftmaxOf | Refusal) -> str:
+    if isinstance(link, SoftmaxOf):
+        return SOFTMAX
     return PREDICTIONS[link.name] if isinstance(link, Link) else f"none: {link.why}"
 
 

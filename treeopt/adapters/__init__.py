@@ -2,8 +2,9 @@
 
 The registry maps the package that a model's class comes from to the adapter module that knows it.
 An adapter offers ``MODELS``, the names of the classes it reads, ``convert(model, output,
-class_index)``, which returns an `Ensemble` or a `Difference`, and ``own_prediction(model, output,
-class_index)``, the library's own prediction of the same output. `files` reads saved models.
+class_index)``, which returns an `Ensemble`, a `Difference` or a `Softmax`, and
+``own_prediction(model, output, class_index)``, the library's own prediction of the same output.
+`files` reads saved models.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError, UnsupportedModelError
-from treeopt.model.difference import Difference, Model
+from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
+from treeopt.model.softmax import Softmax
 from treeopt.types import Array
 
 ADAPTERS = {
@@ -29,7 +32,15 @@ OUTPUTS = ("auto", "raw", "proba", "predict")
 
 
 @overload
-def from_model(model: Any, *, output: str = ..., class_index: int | None = ...) -> Ensemble: ...
+def from_model(
+    model: Any, *, output: Literal["raw"], class_index: int | None = ...
+) -> Ensemble: ...
+
+
+@overload
+def from_model(
+    model: Any, *, output: str = ..., class_index: int | None = ...
+) -> Ensemble | Softmax: ...
 
 
 @overload
@@ -39,20 +50,20 @@ def from_model(model: Any, *, output: str = ..., class_index: tuple[int, int]) -
 @overload
 def from_model(
     model: Any, *, output: str = ..., class_index: int | tuple[int, int] | None = ...
-) -> Ensemble | Difference: ...
+) -> Ensemble | Difference | Softmax: ...
 
 
 @quiet
 def from_model(
     model: Any, *, output: str = "auto", class_index: int | tuple[int, int] | None = None
-) -> Ensemble | Difference:
+) -> Model:
     """Turn a fitted model into an `Ensemble` that predicts the same, bit for bit.
 
     Parameters
     ----------
     model : estimator
         A fitted scikit-learn, XGBoost or LightGBM model, or an XGBoost or LightGBM ``Booster``. An
-        `Ensemble` or a `Difference` is returned unchanged.
+        `Ensemble`, a `Difference` or a `Softmax` is returned unchanged.
     output : {"auto", "raw", "predict", "proba"}
         What to predict: ``"raw"`` is the sum of the trees before any transformation (the margin),
         ``"proba"`` the probability of a class, ``"predict"`` what ``model.predict`` returns.
@@ -65,8 +76,10 @@ def from_model(
 
     Returns
     -------
-    Ensemble or Difference
-        A `Difference` if ``class_index`` is a pair.
+    Ensemble, Difference or Softmax
+        A `Difference` if ``class_index`` is a pair. A `Softmax` for the probability of a boosted
+        model of three or more classes: it depends on one sum of trees per class, and is within one
+        unit in the last place of the model's own.
 
     Raises
     ------
@@ -86,15 +99,15 @@ def from_model(
     (3, 2)
     """
     check_output(output)
-    if isinstance(model, Ensemble | Difference):
+    if isinstance(model, Model):
         if output != "auto" or class_index is not None:
-            kind = "an Ensemble" if isinstance(model, Ensemble) else "a Difference"
+            kind = "an Ensemble" if isinstance(model, Ensemble) else f"a {type(model).__name__}"
             raise InputError(
                 f"model is {kind}: its output is settled. Call from_model on the original "
                 "model with output= and class_index=."
             )
         return model
-    ensemble: Ensemble | Difference = _adapter(model).convert(model, output, class_index)
+    ensemble: Model = _adapter(model).convert(model, output, class_index)
     return ensemble
 
 
@@ -129,7 +142,7 @@ def convert(
     model: Any, output: str, class_index: int | tuple[int, int] | None
 ) -> tuple[Model, OwnPrediction | None]:
     """Return a model as `from_model` does, and its own prediction; None if it is converted."""
-    is_converted = isinstance(model, Ensemble | Difference)
+    is_converted = isinstance(model, Model)
     if not is_converted:
         _adapter(model, "objective")  # an unknown kind is named as the caller's argument
     converted: Model = from_model(model, output=output, class_index=class_index)

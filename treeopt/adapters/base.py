@@ -11,7 +11,9 @@ import numpy as np
 from treeopt.errors import ModelFormatError, UnfittedModelError, UnsupportedModelError
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import IDENTITY, Link
+from treeopt.model.softmax import Softmax
 from treeopt.model.validation import MAX_FEATURES
 from treeopt.types import Array
 
@@ -36,11 +38,17 @@ class Tree(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The sum to build: that of one output, perhaps minus that of another, and its link."""
+    """The sum to build: that of one output, perhaps minus that of another, and its link.
+
+    Or the softmax of all sums: ``plus`` is the class, ``n_sums`` the number of sums, and
+    ``softmax`` its arithmetic, as in `Softmax`; it is empty otherwise.
+    """
 
     plus: int
     minus: int | None = None
     link: Link = IDENTITY
+    softmax: str = ""
+    n_sums: int = 1
 
 
 def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
@@ -88,10 +96,8 @@ def assemble(trees: Sequence[Tree], **rest: Any) -> Ensemble:
     )
 
 
-def build(
-    chosen: Output, sum_of: Callable[[int], tuple[list[Tree], float]], **rest: Any
-) -> Ensemble | Difference:
-    """Build the ensemble of the chosen output, or the difference of two of them.
+def build(chosen: Output, sum_of: Callable[[int], tuple[list[Tree], float]], **rest: Any) -> Model:
+    """Build the ensemble of the chosen output, the difference of two, or the softmax of all.
 
     ``sum_of`` returns the trees and the base of an output; ``rest`` are the remaining fields of
     `Ensemble`.
@@ -101,6 +107,9 @@ def build(
         trees, base = sum_of(k)
         return assemble(trees, base=base, link=chosen.link, **rest)
 
+    if chosen.softmax:
+        sums = tuple(ensemble_of(k) for k in range(chosen.n_sums))
+        return Softmax(sums, chosen.plus, chosen.softmax)
     plus = ensemble_of(chosen.plus)
     return plus if chosen.minus is None else Difference(plus, ensemble_of(chosen.minus))
 

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from treeopt.adapters import check_output, from_model
 from treeopt.arithmetic import quiet
 from treeopt.errors import InputError, ModelFormatError, TreeoptError
-from treeopt.model.difference import Difference
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 
 ClassIndex: TypeAlias = int | tuple[int, int] | None
 
@@ -32,7 +31,7 @@ def load_model(
     output: str = "auto",
     class_index: ClassIndex = None,
     trusted: bool = False,
-) -> Ensemble | Difference:
+) -> Model:
     """Read a saved model into an `Ensemble`.
 
     XGBoost and LightGBM need not be installed. The format is detected from the first bytes: JSON or
@@ -81,7 +80,7 @@ def load_model(
             "in it. Pass trusted=True if you made it yourself; save other models uncompressed."
         )
     try:
-        ensemble: Ensemble | Difference = read(data, output, class_index)
+        ensemble: Model = read(data, output, class_index)
         return ensemble
     except TreeoptError as error:
         if isinstance(error, ModelFormatError):
@@ -114,17 +113,17 @@ def _reader(data: bytes) -> Any:
     return None
 
 
-def _json(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _json(data: bytes, output: str, class_index: ClassIndex) -> Model:
     return _xgboost(json.loads(data), output, class_index)
 
 
-def _ubjson(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _ubjson(data: bytes, output: str, class_index: ClassIndex) -> Model:
     from treeopt.adapters.ubjson import loads
 
     return _xgboost(loads(data), output, class_index)
 
 
-def _xgboost(document: Any, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _xgboost(document: Any, output: str, class_index: ClassIndex) -> Model:
     from treeopt.adapters.xgboost import Wrapper, read
 
     if "tree_info" in document:
@@ -147,7 +146,7 @@ def _xgboost(document: Any, output: str, class_index: ClassIndex) -> Ensemble | 
     return read(document, wrapper, output, class_index)
 
 
-def _lightgbm(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _lightgbm(data: bytes, output: str, class_index: ClassIndex) -> Model:
     from treeopt.adapters.lightgbm import read
 
     text = data.decode("utf-8").replace("\r\n", "\n")
@@ -156,13 +155,13 @@ def _lightgbm(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | D
     return read(text, "Booster", output, class_index)
 
 
-def _skops(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _skops(data: bytes, output: str, class_index: ClassIndex) -> Model:
     from treeopt.adapters.skops_files import load
 
     return from_model(load(data), output=output, class_index=class_index)
 
 
-def _pickle(data: bytes, output: str, class_index: ClassIndex) -> Ensemble | Difference:
+def _pickle(data: bytes, output: str, class_index: ClassIndex) -> Model:
     import joblib
 
     try:

@@ -22,11 +22,10 @@ from treeopt.adapters.base import (
     normalized,
     refuse,
 )
-from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.adapters.outputs import SoftmaxOf, Task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.model.categories import Categories, exact
-from treeopt.model.difference import Difference
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
 
@@ -49,7 +48,7 @@ MAX_CATEGORIES = 256
 """scikit-learn's limit on the categories of a feature, one of which stands for missing values."""
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def convert(model: Any, output: str, class_index: Any) -> Model:
     """Convert a HistGradientBoosting model; see `treeopt.from_model`."""
     chosen = choose(_task(model), output, class_index)
     columns, categories = _columns(model)
@@ -124,7 +123,7 @@ def _task(model: Any) -> Task:
         return Task(source, LINKS[model.loss])
     n = len(model.classes_)
     if n > 2:
-        return Task(source, SOFTMAX, n, n, labels=True)
+        return Task(source, SoftmaxOf("sklearn_hist"), n, n, labels=True)
     return Task(source, Link("logistic"), 1, 2, labels=True)
 
 

@@ -26,19 +26,18 @@ from treeopt.adapters.base import (
     normalized,
     refuse,
 )
-from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
+from treeopt.adapters.outputs import Refusal, SoftmaxOf, Task, boosted_task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.model.categories import Categories, truncated
 from treeopt.model.cells import ZERO_CUTS
-from treeopt.model.difference import Difference
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
 
 MODELS = ("LGBMRegressor", "LGBMClassifier", "LGBMRanker", "Booster")
 """The models that are read."""
 
-OBJECTIVES: dict[str, Link | Refusal] = {
+OBJECTIVES: dict[str, Link | SoftmaxOf | Refusal] = {
     **dict.fromkeys(
         (
             *("regression", "regression_l1", "huber", "fair", "quantile", "mape"),
@@ -49,7 +48,7 @@ OBJECTIVES: dict[str, Link | Refusal] = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), Link("exp")),
     **dict.fromkeys(("binary", "cross_entropy", "multiclassova"), Link("logistic")),
     "cross_entropy_lambda": Link("softplus"),
-    "multiclass": SOFTMAX,
+    "multiclass": SoftmaxOf("lightgbm"),
 }
 """From each objective to its link, or why its prediction is none, and what to do instead."""
 
@@ -59,7 +58,7 @@ CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def convert(model: Any, output: str, class_index: Any) -> Model:
     """Convert a LightGBM model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "lightgbm", MODELS)
@@ -115,7 +114,7 @@ def read(
     is_classifier: bool = False,
     importances: Array | None = None,
     slope: float | None = None,
-) -> Ensemble | Difference:
+) -> Model:
     """Convert the text of a model; without importances, they are the total gain.
 
     ``slope`` is that of a logistic link, where it is known better than from the text.

@@ -19,11 +19,10 @@ class Refusal(NamedTuple):
     remedy: str
 
 
-SOFTMAX = Refusal(
-    "a softmax probability depends on the sums of all classes at once",
-    "Pass output='raw' with class_index=k for the margin of class k, or class_index=(k, j) for "
-    "the margin of class k minus that of class j.",
-)
+class SoftmaxOf(NamedTuple):
+    """The softmax of all sums, as the link of each class; the arithmetic is as in `Softmax`."""
+
+    arithmetic: str
 
 
 class Task(NamedTuple):
@@ -33,7 +32,7 @@ class Task(NamedTuple):
     ----------
     source : str
         Name of the model in messages.
-    link : Link or Refusal
+    link : Link, SoftmaxOf or Refusal
         Function from the sum to the prediction, or to the probability if the prediction is a label;
         or the reason why there is none.
     n_sums : int
@@ -42,21 +41,21 @@ class Task(NamedTuple):
         Number of classes; 0 if the model is not a classifier.
     labels : bool
         Whether ``predict`` returns labels of classes.
-    proba : Link or Refusal, optional
+    proba : Link, SoftmaxOf or Refusal, optional
         Function from the sum to the probability, if it is not ``link``.
     """
 
     source: str
-    link: Link | Refusal
+    link: Link | SoftmaxOf | Refusal
     n_sums: int = 1
     n_classes: int = 0
     labels: bool = False
-    proba: Link | Refusal | None = None
+    proba: Link | SoftmaxOf | Refusal | None = None
 
 
 def boosted_task(
     source: str,
-    link: Link | Refusal,
+    link: Link | SoftmaxOf | Refusal,
     n_sums: int,
     n_classes: int,
     is_classifier: bool,
@@ -87,13 +86,16 @@ def choose(task: Task, output: str, class_index: Any) -> Output:
             f"output is 'proba', but {task.source} is not a classifier: it has no probabilities. "
             "Pass output='auto'."
         )
-    wanted: Link | Refusal = task.link if output != "proba" or task.proba is None else task.proba
+    wanted = task.link if output != "proba" or task.proba is None else task.proba
     if output == "raw":
         wanted = IDENTITY
     elif isinstance(wanted, Refusal):
         refuse(f"{task.source} with output={output!r}", *wanted)
     if isinstance(class_index, tuple | list):
         return _difference(task, output, class_index)
+    if isinstance(wanted, SoftmaxOf):
+        k = _checked(task.n_sums - 1 if class_index is None else class_index, task)
+        return Output(k, softmax=wanted.arithmetic, n_sums=task.n_sums)
     if task.n_classes == 2 and task.n_sums == 1:
         return _one_of_two(task, class_index, wanted)
     if class_index is None and task.n_classes and isinstance(task.link, Link):

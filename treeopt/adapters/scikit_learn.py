@@ -28,10 +28,10 @@ from treeopt.adapters.base import (
     refuse,
     round_down,
 )
-from treeopt.adapters.outputs import SOFTMAX, Task, choose, pick
+from treeopt.adapters.outputs import SoftmaxOf, Task, choose, pick
 from treeopt.errors import ModelFormatError
-from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
 
@@ -72,7 +72,7 @@ CONSTANT_STARTS = {
 """The estimators, with their strategies, that predict the same for every input."""
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def convert(model: Any, output: str, class_index: Any) -> Model:
     """Convert a scikit-learn model; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "sklearn", MODELS)
@@ -222,9 +222,11 @@ def _position(k: int, classes: Array) -> int | None:
     return int(found[0]) if found.size else None
 
 
-def _boosted(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def _boosted(model: Any, output: str, class_index: Any) -> Model:
     chosen = choose(_boosted_task(model), output, class_index)
     start = _start(model)
+    for stage in model.estimators_.ravel():
+        _check_tree(stage.tree_, model.n_features_in_)
     return build(
         chosen,
         lambda k: (_stages(model, k), float(start[k])),
@@ -242,15 +244,13 @@ def _boosted_task(model: Any) -> Task:
         return Task(source, IDENTITY)
     n = int(model.n_classes_)
     if n > 2:
-        return Task(source, SOFTMAX, n, n, labels=True)
+        return Task(source, SoftmaxOf("sklearn"), n, n, labels=True)
     # The exponential loss has half the margin of the logistic one.
     slope = 2.0 if model.loss == "exponential" else 1.0
     return Task(source, Link("logistic", slope), 1, 2, labels=True)
 
 
 def _stages(model: Any, k: int) -> list[Tree]:
-    for stage in model.estimators_.ravel():
-        _check_tree(stage.tree_, model.n_features_in_)
     stages = [_tree(stage.tree_, 0, 0) for stage in model.estimators_[:, k]]
     return [
         t._replace(value=model.learning_rate * t.value, default_left=np.zeros_like(t.default_left))
@@ -321,13 +321,13 @@ def _common(model: Any) -> dict[str, Any]:
     }
 
 
-def _hist_boosted(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def _hist_boosted(model: Any, output: str, class_index: Any) -> Model:
     from treeopt.adapters.hist_gradient_boosting import convert as convert_hist
 
     return convert_hist(model, output, class_index)
 
 
-MODELS: dict[str, Callable[[Any, str, Any], Ensemble | Difference]] = {
+MODELS: dict[str, Callable[[Any, str, Any], Model]] = {
     "DecisionTreeRegressor": _single,
     "DecisionTreeClassifier": _single,
     "ExtraTreeRegressor": _single,

@@ -27,12 +27,11 @@ from treeopt.adapters.base import (
     normalized,
     refuse,
 )
-from treeopt.adapters.outputs import SOFTMAX, Refusal, Task, boosted_task, choose, pick
+from treeopt.adapters.outputs import Refusal, SoftmaxOf, Task, boosted_task, choose, pick
 from treeopt.errors import ModelFormatError
 from treeopt.kernels import link_functions as links
 from treeopt.model.categories import Categories, truncated
-from treeopt.model.difference import Difference
-from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import IDENTITY, Link
 from treeopt.types import Array
 
@@ -44,7 +43,9 @@ MODELS = (
 
 _RAW = "Pass output='raw' for the sum itself (XGBoost's output_margin=True)."
 
-OBJECTIVES: dict[str, Link | Refusal] = {
+_SOFTPROB = "Train with objective='multi:softprob', or pass output='raw' for the margin of a class."
+
+OBJECTIVES: dict[str, Link | SoftmaxOf | Refusal] = {
     **dict.fromkeys(
         (
             *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:absoluteerror"),
@@ -55,7 +56,7 @@ OBJECTIVES: dict[str, Link | Refusal] = {
     ),
     **dict.fromkeys(("binary:logistic", "reg:logistic"), Link("logistic")),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), Link("exp")),
-    **dict.fromkeys(("multi:softprob", "multi:softmax"), SOFTMAX),
+    **dict.fromkeys(("multi:softprob", "multi:softmax"), SoftmaxOf("xgboost")),
     "binary:hinge": Refusal("its prediction is 0 or 1, a step of the sum and no probability", _RAW),
     "survival:cox": Refusal("its prediction is a hazard ratio, known up to a factor", _RAW),
     "survival:aft": Refusal("its prediction is a survival time of a censored model", _RAW),
@@ -99,7 +100,7 @@ class Wrapper(NamedTuple):
     last: int | None = None
 
 
-def convert(model: Any, output: str, class_index: Any) -> Ensemble | Difference:
+def convert(model: Any, output: str, class_index: Any) -> Model:
     """Convert an XGBoost model or Booster; see `treeopt.from_model`."""
     source = type(model).__name__
     base = known_class(model, "xgboost", MODELS)
@@ -134,6 +135,8 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
     import xgboost as xgb
 
     raw = output == "raw"
+    if isinstance(model, xgb.Booster) and not raw:
+        model = _with_probabilities(model)
 
     def predict(X: Array) -> Array:
         if not isinstance(model, xgb.Booster):
@@ -155,13 +158,21 @@ def own_prediction(model: Any, output: str, class_index: Any) -> Callable[[Array
     return predict
 
 
+def _with_probabilities(booster: Any) -> Any:
+    """Return a Booster that predicts probabilities where this one predicts labels."""
+    if json.loads(booster.save_config())["learner"]["objective"]["name"] == "multi:softmax":
+        booster = booster.copy()
+        booster.set_param({"objective": "multi:softprob"})
+    return booster
+
+
 def read(
     document: dict[str, Any],
     wrapper: Wrapper,
     output: str,
     class_index: Any,
     importances: Array | None = None,
-) -> Ensemble | Difference:
+) -> Model:
     """Convert the JSON document of a model; without importances, they are the average gain."""
     learner = document["learner"]
     source = wrapper.name
@@ -179,7 +190,7 @@ def read(
     n_features = int(parameters["num_feature"])
     check_features(n_features)
     forest, weights = _forest(learner["gradient_booster"])
-    used = forest["trees"]
+    used = list(forest["trees"])
     if wrapper.last is not None:
         used = used[: forest["iteration_indptr"][wrapper.last + 1]]
     if not used:
@@ -187,14 +198,21 @@ def read(
     categories = _categories(learner.get("feature_types") or [], forest, n_features)
     starts = _starts(parameters["base_score"], objective, n_sums)
 
+    every: list[int] = []
+    by_output: dict[int, list[int]] = {}
+    for i, tree in enumerate(used):
+        if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+            every.append(i)
+            used[i] = _with_array(tree)
+        else:
+            by_output.setdefault(forest["tree_info"][i], []).append(i)
+
     def sum_of(k: int) -> tuple[list[Tree], float]:
         start = np.float32(starts[k])
         trees = []
-        for i, tree in enumerate(used):
-            is_vector = int(tree["tree_param"]["size_leaf_vector"]) > 1
-            if is_vector or forest["tree_info"][i] == k:
-                own = _tree(tree, k, categories)
-                trees.append(_weighted(own, weights[i], start, wrapper) if weights else own)
+        for i in sorted(every + by_output.get(k, [])):
+            own = _tree(used[i], k, categories)
+            trees.append(_weighted(own, weights[i], start, wrapper) if weights else own)
         if not trees:
             raise ModelFormatError(f"{source} holds no trees for output {k}.")
         return trees, float(start)
@@ -226,8 +244,12 @@ def _task(wrapper: Wrapper, objective: str, n_sums: int, n_classes: int) -> Task
         )
     if n_sums == 1 and objective.startswith("binary:"):
         n_classes = 2
-    labels = objective == "multi:softmax"
     link = OBJECTIVES[objective]
+    labels = objective == "multi:softmax"
+    if labels and wrapper.is_classifier:
+        link = SoftmaxOf("scipy")
+    elif labels and wrapper.wrapped:
+        link = Refusal("it predicts labels and has no probabilities", _SOFTPROB)
     return boosted_task(source, link, n_sums, n_classes, wrapper.is_classifier, _RAW, labels)
 
 
@@ -274,7 +296,9 @@ def _tree(tree: dict[str, Any], k: int, categories: dict[int, Categories]) -> Tr
     value = threshold
     width = int(tree["tree_param"]["size_leaf_vector"])
     if width > 1:
-        value = np.where(leaf, _vectors(tree, width)[np.where(leaf, right, 0), k], np.float32(0))
+        # The right child of a leaf is its number.
+        vectors = tree["leaf_weights"].reshape(-1, width)
+        value = np.where(leaf, vectors[np.where(leaf, right, 0), k], np.float32(0))
     with np.errstate(over="ignore"):
         cut = np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64)
     cut[np.isneginf(cut)] = BELOW_ALL_FINITE
@@ -299,15 +323,15 @@ def _tree(tree: dict[str, Any], k: int, categories: dict[int, Categories]) -> Tr
     )
 
 
-def _vectors(tree: dict[str, Any], width: int) -> Array:
-    """Return the values of leaves that hold one per output; a leaf's right child is its number."""
+def _with_array(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return a tree whose leaves hold one value per output; these are read once for all outputs."""
     if "leaf_weights" not in tree:
         refuse(
             "a model with multi_strategy='multi_output_tree' of XGBoost before 3.2",
             "it is stored in another form",
             "Use XGBoost 3.2 or newer, or multi_strategy='one_output_per_tree'.",
         )
-    return np.array(tree["leaf_weights"], np.float32).reshape(-1, width)
+    return {**tree, "leaf_weights": np.array(tree["leaf_weights"], np.float32)}
 
 
 def _column(tree: dict[str, Any], key: str, dtype: type, n: int) -> Array:

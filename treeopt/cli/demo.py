@@ -25,7 +25,7 @@ def run(n_trees: int = 100) -> None:
     model = RandomForestRegressor(n_trees, random_state=0).fit(data.X, data.y)
     print(f"Model:  RandomForestRegressor({n_trees}) with default settings")
 
-    ensemble, seconds = _timed(lambda: treeopt.from_model(model))
+    ensemble, seconds = _timed(lambda: treeopt.from_model(model, output="raw"))
     print(f"Result: {ensemble}, converted in {seconds:.2f} s")
     treeopt.warmup(ensemble)
     print(f"Check:  {treeopt.check_conversion(model, data.X)}")

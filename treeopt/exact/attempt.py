@@ -30,17 +30,26 @@ PROVEN = "the optimum is proven"
 
 def solve_exactly(problem: Problem, run: Run) -> Answer:
     """Run local search and proof, until the optimum is proven or a limit is reached."""
-    return _Attempt(problem, run).solve(proof=True, with_local=True)
+    return _solve(problem, run, proof=True, with_local=True)
 
 
 def only_prove(problem: Problem, run: Run) -> Answer:
     """Run the proof without the local search; it finds points on the way."""
-    return _Attempt(problem, run).solve(proof=True, with_local=False)
+    return _solve(problem, run, proof=True, with_local=False)
 
 
 def only_search(problem: Problem, run: Run) -> Answer:
     """Run the local search until a limit is reached, without a bound."""
-    return _Attempt(problem, run).solve(proof=False, with_local=True)
+    return _solve(problem, run, proof=False, with_local=True)
+
+
+def _solve(problem: Problem, run: Run, proof: bool, with_local: bool) -> Answer:
+    """Solve a problem by the way that fits it."""
+    if problem.is_plain:
+        return _Attempt(problem, run).solve(proof, with_local)
+    from treeopt.exact.general.attempt import solve_general
+
+    return solve_general(problem, run, SETTINGS, proof, with_local)
 
 
 def has_long_steps(problem: Problem) -> bool:
@@ -49,10 +58,10 @@ def has_long_steps(problem: Problem) -> bool:
     A descent passes over all boxes once per feature and then once per move. Other steps visit all
     places for each tree or, if places have no order, for each leaf.
     """
-    objective, places = problem.objective, problem.places
+    prediction, places = problem.prediction, problem.places
     in_order = all(places.ordered[j] for j in places.free)
-    lines = objective.n_trees if in_order else objective.n_leaves
-    passes = objective.n_leaves * (places.free.size + SETTINGS.descent_passes)
+    lines = prediction.n_trees if in_order else prediction.n_leaves
+    passes = prediction.n_leaves * (places.free.size + SETTINGS.descent_passes)
     return bool(passes + lines * int(places.start[-1]) > SETTINGS.long_step)
 
 
@@ -60,7 +69,7 @@ class _Attempt:
     """The solution of one problem: its solver, and the conversion of bounds to predictions."""
 
     def __init__(self, problem: Problem, run: Run) -> None:
-        self.problem, self.objective, self.run = problem, problem.objective, run
+        self.problem, self.prediction, self.run = problem, problem.prediction, run
         self.places = problem.places
         self.solver: Solver | None = None
         self._known: tuple[Int32Array, Any] | None = None
@@ -98,12 +107,12 @@ class _Attempt:
         best, bound = best_start(self.problem, self.places, starts, SETTINGS), np.nan
         margin = self._margin_at(best)
         if proof:
-            certificate = Certificate(self.objective, None)
+            certificate = Certificate(self.prediction, None)
             lowest = min(
-                certificate.margin_of(certificate.lowest), self.objective.sign * float(margin)
+                certificate.margin_of(certificate.lowest), self.prediction.sign * float(margin)
             )
             bound = certificate.prediction_of(lowest)
-        self.run.note(self.objective.value_of(margin), bound, 0)
+        self.run.note(self.prediction.value_of(margin), bound, 0)
         self.run.message += " before the search began"
         return Answer(self._cells_at(best), bound)
 
@@ -138,7 +147,7 @@ class _Attempt:
 
         def progress() -> DecisionProgress:
             point = self.places.region(self._cells_at(solver.best))[0]
-            x = named(point, self.objective.model, self.problem.columns)
+            x = named(point, self.prediction.model, self.problem.columns)
             shown_gap = gap_between(fun, shown)
             return DecisionProgress(x, fun, shown, shown_gap, *counts, self.run.limits.time())
 
@@ -160,16 +169,16 @@ class _Attempt:
     def _value_and_bound(self, solver: Solver, final: bool) -> tuple[float, float]:
         """Return the prediction at the best point and the bound on all predictions."""
         margin = self._margin_at(solver.best)
-        lowest = solver.margin_bound(self.objective.sign * float(margin), final)
-        fun = self.objective.value_of(margin)
+        lowest = solver.margin_bound(self.prediction.sign * float(margin), final)
+        fun = self.prediction.value_of(margin)
         if np.isinf(lowest):
-            return fun, self.objective.sense * lowest
+            return fun, self.prediction.sense * lowest
         return fun, solver.certificate.prediction_of(lowest)
 
     def _rounding(self, solver: Solver) -> float:
         """Return the maximum distance between value and bound of a proven optimum."""
         margin, certificate = self._margin_at(solver.best), solver.certificate
-        value, signed = self.objective.value_of(margin), self.objective.sign * float(margin)
+        value, signed = self.prediction.value_of(margin), self.prediction.sign * float(margin)
         # The spacing of floats is larger at a power of two than just below it, so try both.
         offsets = (0.0, certificate.rounding)
         return max(gap_between(value, certificate.prediction_of(signed - off)) for off in offsets)

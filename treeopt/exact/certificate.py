@@ -23,8 +23,8 @@ from treeopt.exact.box_lists import cut_features, first_meets
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.link import IDENTITY
 from treeopt.problem.leaves import Leaves
-from treeopt.problem.objective import Objective
-from treeopt.problem.terms import ModelTerm
+from treeopt.problem.prediction import Prediction
+from treeopt.problem.sums import TreeSum
 from treeopt.types import Array, FloatArray, Int32Array
 
 LINK_ULPS = 4
@@ -50,14 +50,14 @@ class TermCertificate:
         Minimum and maximum of the model's sum after each tree, including the base.
     """
 
-    def __init__(self, term: ModelTerm, extremes: Extremes) -> None:
+    def __init__(self, term: TreeSum, extremes: Extremes) -> None:
         self.term, self.extremes = term, extremes
         sums = np.array([term.ensemble.own_sum(leaf) for leaf in extremes])
         self.low, self.high = sums.min(axis=0), sums.max(axis=0)
 
     @property
     def range(self) -> tuple[float, float]:
-        """Minimum and maximum of the term in the objective, including its weight."""
+        """Minimum and maximum of the term in the prediction, including its weight."""
         low, high = float(self.low[-1]), float(self.high[-1])
         return (low, high) if self.term.weight > 0 else (-high, -low)
 
@@ -91,7 +91,7 @@ class Certificate:
 
     Parameters
     ----------
-    objective : Objective
+    prediction : Prediction
         The function to optimize.
     leaves : Leaves or None
         The boxes of the search. If None, all leaves of the models are used.
@@ -106,9 +106,9 @@ class Certificate:
         Maximum amount by which a tie can be better than the best point.
     """
 
-    def __init__(self, objective: Objective, leaves: Leaves | None) -> None:
-        self.objective, self.leaves, self.sign = objective, leaves, objective.sign
-        terms = objective.terms
+    def __init__(self, prediction: Prediction, leaves: Leaves | None) -> None:
+        self.prediction, self.leaves, self.sign = prediction, leaves, prediction.sign
+        terms = prediction.terms
         extremes = [extreme_leaves(term.ensemble, self.sign * term.weight) for term in terms]
         if leaves is not None:
             best, worst = leaves.extreme_leaves
@@ -121,7 +121,7 @@ class Certificate:
     @property
     def _trees(self) -> list[slice]:
         """The trees of each term, if the trees of all terms are numbered consecutively."""
-        counts = [term.ensemble.n_trees for term in self.objective.terms]
+        counts = [term.ensemble.n_trees for term in self.prediction.terms]
         return [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]).tolist())]
 
     def _values(self, which: int) -> FloatArray:
@@ -136,10 +136,10 @@ class Certificate:
 
     def _search_error(self) -> float:
         values = np.abs(np.stack([self._values(0), self._values(1)]))
-        largest = values.max(axis=0).sum() + abs(self.objective.constant)
+        largest = values.max(axis=0).sum() + abs(self.prediction.constant)
         # One addition per tree and a few more, in any order. The error of each is at most half a
         # unit in the last place of its result.
-        n_additions = self.objective.n_trees + 9
+        n_additions = self.prediction.n_trees + 9
         return float(n_additions * largest * 2.0**-53)
 
     def _model_error(self, low: float, high: float, tolerance: float) -> float:
@@ -151,7 +151,7 @@ class Certificate:
             others_low, others_high = total_low - own_low, total_high - own_high
             error += own.error(low - others_high, high - others_low, tolerance)
         # The addition of the terms. A single term needs none; half a step more is harmless.
-        as_dtype = self.objective.dtype.type
+        as_dtype = self.prediction.dtype.type
         low, high = max(total_low, low - tolerance), min(total_high, high + tolerance)
         bounds = as_dtype(low), as_dtype(high)
         error += half_steps(*bounds)
@@ -164,12 +164,12 @@ class Certificate:
     @property
     def _divides_terms(self) -> bool:
         """Whether there are several terms, each of which is divided before they are added."""
-        return len(self.terms) > 1 and self.objective.divisor != 1
+        return len(self.terms) > 1 and self.prediction.divisor != 1
 
     @property
     def lowest(self) -> float:
         """The signed sum of the best leaves of all trees."""
-        return float(self.sign * self.objective.constant + self._values(0).sum())
+        return float(self.sign * self.prediction.constant + self._values(0).sum())
 
     def tighten(self, lowest: float, value: float) -> None:
         """Reduce the errors, given that no signed sum is below ``lowest``.
@@ -191,21 +191,21 @@ class Certificate:
     def rounding(self) -> float:
         """Maximum distance between a proven optimum and its bound, in units of the margin."""
         total = self.model_error + self.search_error + self.tie_error
-        return 2 * total / self.objective.divisor
+        return 2 * total / self.prediction.divisor
 
     def margin_of(self, total: float) -> float:
         """Return the minimum margin of points whose true sum is at least ``total``; both signed."""
-        dtype = self.objective.dtype.type
+        dtype = self.prediction.dtype.type
         lowest = total - self.model_error - self.search_error
         if not np.isfinite(lowest):
             return lowest
         if self._divides_terms:
-            return float(np.nextafter(lowest / self.objective.divisor, -np.inf))
+            return float(np.nextafter(lowest / self.prediction.divisor, -np.inf))
         # The sum that the models compute is a number in their own precision.
         rounded = dtype(lowest)
         if float(rounded) < lowest:
             rounded = np.nextafter(rounded, dtype(np.inf))
-        return float(rounded / dtype(self.objective.divisor))
+        return float(rounded / dtype(self.prediction.divisor))
 
     def margin_of_box(self, box: Int32Array) -> float:
         """Return the signed sum, in the models' arithmetic, of each tree's minimum over a box."""
@@ -220,15 +220,15 @@ class Certificate:
         best = leaves.leaf[first]
         totals = [
             term.divided(term.ensemble.own_sum(best[own])[-1])
-            for term, own in zip(self.objective.terms, self._trees, strict=True)
+            for term, own in zip(self.prediction.terms, self._trees, strict=True)
         ]
-        return self.sign * float(self.objective.add(totals))
+        return self.sign * float(self.prediction.add(totals))
 
     def prediction_of(self, margin: float) -> float:
         """Return a bound on the predictions, given a bound on the signed margin."""
-        link = self.objective.link
-        value = link(np.array([self.sign * margin], self.objective.dtype))[0]
+        link = self.prediction.link
+        value = link(np.array([self.sign * margin], self.prediction.dtype))[0]
         if link == IDENTITY or np.isinf(value):
             return float(value)
         # Weaken the bound by the rounding error of the link.
-        return float(value) - self.objective.sense * LINK_ULPS * link.last_place(value)
+        return float(value) - self.prediction.sense * LINK_ULPS * link.last_place(value)

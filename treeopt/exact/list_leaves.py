@@ -10,7 +10,7 @@ from treeopt.kernels.list_boxes import BoxRoom, GridPlaces, TreesToList, list_bo
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.places import Places
 from treeopt.problem.problem import Problem
-from treeopt.problem.terms import ModelTerm
+from treeopt.problem.sums import TreeSum
 from treeopt.run.limits import Limits
 from treeopt.types import Array, IntArray
 
@@ -21,37 +21,61 @@ def list_leaves(
     limits: Limits,
     settings: ExactSettings = DEFAULT_SETTINGS,
 ) -> Leaves:
-    """Return the boxes of all leaves that the places can reach.
+    """Return the boxes of all leaves of a plain problem that the places can reach.
 
     The boxes of the terms are concatenated. Values are signed so that smaller is better.
     """
-    sign = problem.objective.sign
-    terms = enumerate(problem.objective.terms)
-    listed = [_list_term(k, term, sign, places, limits, settings) for k, term in terms]
-    if len(listed) == 1:
-        value, low, high, leaf, start = listed[0]
+    prediction = problem.prediction
+    sign, terms = prediction.sign, enumerate(prediction.terms)
+    one_sum = [(k, sign * term.weight) for k, term in terms]
+    leaves, _ = list_sums(problem, places, [one_sum], limits, settings)
+    return leaves._replace(constant=sign * prediction.constant)
+
+
+def list_sums(
+    problem: Problem,
+    places: Places,
+    sums: list[list[tuple[int, float]]],
+    limits: Limits,
+    settings: ExactSettings = DEFAULT_SETTINGS,
+) -> tuple[Leaves, IntArray]:
+    """Return the boxes of several sums, concatenated, and the first tree of each sum.
+
+    A sum is a list of sums of the grid with factors, by which their values are multiplied.
+    """
+    grid, parts, n_trees = problem.grid, [], [0]
+    for own in sums:
+        for k, factor in own:
+            parts.append(_list_term(k, grid.sums[k], factor, places, limits, settings))
+        n_trees.append(n_trees[-1] + sum(grid.sums[k].ensemble.n_trees for k, _ in own))
+    if len(parts) == 1:
+        value, low, high, leaf, start = parts[0]
+    elif not parts:
+        value, leaf = np.empty(0), np.empty(0, np.int32)
+        low = high = np.empty((places.free.size, 0), np.int32)
+        start = np.zeros(1, np.int64)
     else:
-        value, leaf = (np.concatenate([part[i] for part in listed]) for i in (0, 3))
-        low, high = (np.concatenate([part[i] for part in listed], axis=1) for i in (1, 2))
-        offsets = np.cumsum([0, *(part[0].size for part in listed)])
-        starts = [part[4][:-1] + offset for part, offset in zip(listed, offsets, strict=False)]
+        value, leaf = (np.concatenate([part[i] for part in parts]) for i in (0, 3))
+        low, high = (np.concatenate([part[i] for part in parts], axis=1) for i in (1, 2))
+        offsets = np.cumsum([0, *(part[0].size for part in parts)])
+        starts = [part[4][:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
         start = np.concatenate([*starts, offsets[-1:]])
     limits.check_long()
-    constant = sign * problem.objective.constant
-    return Leaves(value, low, high, leaf, start, places.start, constant, limits.flag)
+    leaves = Leaves(value, low, high, leaf, start, places.start, 0.0, limits.flag)
+    return leaves, np.array(n_trees, np.int64)
 
 
 def _list_term(
     k: int,
-    term: ModelTerm,
-    sign: float,
+    term: TreeSum,
+    factor: float,
     places: Places,
     limits: Limits,
     settings: ExactSettings,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Return the boxes of one term: value, low, high, leaf, and the first box of each tree."""
     ensemble, p = term.ensemble, places.free.size
-    trees = _trees_to_list(term, sign * term.weight)
+    trees = _trees_to_list(term, factor)
     cells = _cells_of_places(k, term, places, limits)
     size = ensemble.n_leaves
     while True:
@@ -87,7 +111,7 @@ def _list_term(
     return room.value[:n], low, high, room.leaf[:n], room.start
 
 
-def _trees_to_list(term: ModelTerm, sign: float) -> TreesToList:
+def _trees_to_list(term: TreeSum, sign: float) -> TreesToList:
     """Return the trees of a term as the argument of the kernel."""
     ensemble, compiled = term.ensemble, term.ensemble.compiled
     cells = compiled.cells
@@ -110,7 +134,7 @@ def _trees_to_list(term: ModelTerm, sign: float) -> TreesToList:
     )
 
 
-def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) -> GridPlaces:
+def _cells_of_places(k: int, term: TreeSum, places: Places, limits: Limits) -> GridPlaces:
     """Return the places with their cells in the numbering of term ``k``."""
     cells, grid = term.ensemble.compiled.cells, places.grid
     features = grid.features_of(k)
@@ -127,7 +151,7 @@ def _cells_of_places(k: int, term: ModelTerm, places: Places, limits: Limits) ->
             continue
         if not places.ordered[j]:
             place_cell[places.start[free[j]] : places.start[free[j] + 1]] = own
-        elif len(grid.terms) > 1 or own[-1] - own[0] != own.size - 1:
+        elif len(grid.sums) > 1 or own[-1] - own[0] != own.size - 1:
             # Not consecutive: some cells are left out, or several places lie in one cell.
             all_cells = np.arange(cells.n_cells[i])
             counts = np.searchsorted(own, all_cells, side="right")

@@ -13,10 +13,9 @@ from treeopt.exact.list_leaves import list_leaves
 from treeopt.exact.tree_search import TreeSearch
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.choices import read_choices
-from treeopt.problem.grid import Grid
 from treeopt.problem.leaves import Leaves
-from treeopt.problem.objective import objective_of
-from treeopt.problem.problem import Problem
+from treeopt.problem.objective import plain_objective
+from treeopt.problem.problem import Problem, make_problem
 from treeopt.run.limits import Limits
 from treeopt.run.watch import Threads
 
@@ -62,7 +61,7 @@ def _compile_proof() -> None:
     leaves = _leaves()
     search = TreeSearch(leaves, 0.0, 0.0, 1)
     search.advance(10**6, np.zeros(1, np.int32), np.inf, Threads(1).run)
-    Certificate(_problem().objective, leaves).margin_of_box(np.zeros(2, np.int32))
+    Certificate(_problem().prediction, leaves).margin_of_box(np.zeros(2, np.int32))
 
 
 @cache
@@ -93,6 +92,5 @@ def _leaves() -> Leaves:
 
 def _problem() -> Problem:
     """Return a small problem."""
-    objective = objective_of(staircase(4, np.float64))
-    choices = read_choices(objective.model, [(0, 3)])
-    return Problem(objective, choices, Grid(objective.terms))
+    model = staircase(4, np.float64)
+    return make_problem(plain_objective(model), read_choices(model, [(0, 3)]))

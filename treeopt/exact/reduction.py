@@ -36,7 +36,7 @@ def reduce_places(
     If there are few boxes, places and starts are returned unchanged. Otherwise the best point found
     is added as the first start.
     """
-    places, objective = problem.places, problem.objective
+    places, prediction = problem.places, problem.prediction
     grid = places.grid
     sets = [int(j) for j in places.free if grid.has_sets[j]]
     enough = settings.min_boxes_per_leaf
@@ -44,7 +44,7 @@ def reduce_places(
         return places, starts  # each leaf is one box
     work = _Parts(limits, settings.reduction_slice, settings.reduction_leaves)
     reaches = _reaches(problem, sets, limits)
-    if _n_boxes(objective.n_leaves, reaches, work) <= enough * objective.n_leaves:
+    if _n_boxes(prediction.n_leaves, reaches, work) <= enough * prediction.n_leaves:
         return places, starts
     starting = starts[: settings.reduction_descents]
     found = [_descend(problem, start, work) for start in starting]
@@ -52,10 +52,10 @@ def reduce_places(
     small = [
         int(j)
         for j in places.free
-        if objective.n_leaves * grid.n_cells[j] <= settings.max_reduction_cells and j not in sets
+        if prediction.n_leaves * grid.n_cells[j] <= settings.max_reduction_cells and j not in sets
     ]
     reaches |= _reaches(problem, small, limits)
-    certificate = Certificate(objective, None)
+    certificate = Certificate(prediction, None)
     cutoff = value + certificate.tie_tolerance
     smaller = places.keeping(_kept(problem, reaches, cutoff, work))
     return smaller, smaller.of_cells(places.cells_at(np.vstack([best, starts])))
@@ -75,7 +75,7 @@ def _reaches(problem: Problem, features: Iterable[int], limits: Limits) -> dict[
 def _reach(problem: Problem, j: int, limits: Limits) -> BoolArray:
     """Return which places of a feature lead to each leaf; leaves of terms are concatenated."""
     grid, places, parts = problem.grid, problem.places, []
-    for k, term in enumerate(problem.objective.terms):
+    for k, term in enumerate(problem.prediction.terms):
         own = np.flatnonzero(grid.features_of(k) == j).tolist()
         if not own:
             shape = (term.ensemble.n_leaves, places.cells[j].size)
@@ -146,7 +146,7 @@ def _descend(problem: Problem, start: Int32Array, work: _Parts) -> tuple[float, 
 
 def _sums_along(problem: Problem, point: Int32Array, k: int, size: int, work: _Parts) -> FloatArray:
     """Return the sums at all places of a feature, with the other coordinates fixed at a point."""
-    at_once = max(1, work.leaves // problem.objective.n_trees)
+    at_once = max(1, work.leaves // problem.prediction.n_trees)
     sums = []
     for first in range(0, size, at_once):
         work.limits.check()
@@ -164,10 +164,10 @@ def _kept(
 
     ``reaches`` has, for each of these features, the places that lead to each leaf.
     """
-    places, objective = problem.places, problem.objective
+    places, prediction = problem.places, problem.prediction
     kept = {j: np.arange(places.cells[j].size) for j in reaches}
     value, start = _signed_leaves(problem)
-    constant = objective.sign * objective.constant
+    constant = prediction.sign * prediction.constant
     alive = np.ones(value.size, np.bool_)
     for j, cells in enumerate(places.cells):
         if cells.size == 1:
@@ -189,7 +189,7 @@ def _kept(
 
 def _signed_leaves(problem: Problem) -> tuple[FloatArray, IntArray]:
     """Return the signed values of the leaves of all terms, and the first leaf of each tree."""
-    sign, terms = problem.objective.sign, problem.objective.terms
+    sign, terms = problem.prediction.sign, problem.prediction.terms
     values, starts, n = [], [np.zeros(1, np.int64)], 0
     for term in terms:
         compiled = term.ensemble.compiled

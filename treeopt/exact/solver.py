@@ -54,7 +54,7 @@ class Solver:
         self.settings = settings
         self.leaves = list_leaves(problem, places, self.limits, settings)
         self.limits.check_long()
-        self.certificate = Certificate(problem.objective, self.leaves)
+        self.certificate = Certificate(problem.prediction, self.leaves)
         error = self.certificate.search_error
         self.local = LocalSearch(self.leaves, starts, error, run.seed, self.limits.call, settings)
         self.best, self.value = self.local.best, np.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,13 @@ from treeopt.model.categories import Categories, truncated
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.inputs import spelled
+from treeopt.model.softmax import Softmax
 from treeopt.types import Array
+
+if TYPE_CHECKING:
+    from treeopt.model.joint import Inputs
+
+M = TypeVar("M", Ensemble, Difference, Softmax)
 
 
 class Columns(NamedTuple):
@@ -31,7 +37,7 @@ class Columns(NamedTuple):
     types: tuple[Any, ...]
 
 
-def columns_of(ensemble: Ensemble | Difference, frame: Any) -> Columns | None:
+def columns_of(ensemble: Inputs, frame: Any) -> Columns | None:
     """Return the columns of a frame; None if it is not a frame or does not fit the model."""
     if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
         return None
@@ -46,19 +52,13 @@ def columns_of(ensemble: Ensemble | Difference, frame: Any) -> Columns | None:
     return Columns(labels, types)
 
 
-@overload
-def with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble: ...
-
-
-@overload
-def with_labels(ensemble: Difference, columns: Columns | None) -> Difference: ...
-
-
-def with_labels(ensemble: Ensemble | Difference, columns: Columns | None) -> Ensemble | Difference:
+def with_labels(ensemble: M, columns: Columns | None) -> M:
     """Return the ensemble with the labels of its categories, where only a frame can tell them."""
-    if not isinstance(ensemble, Ensemble):
-        plus, minus = (with_labels(e, columns) for e in (ensemble.plus, ensemble.minus))
+    if isinstance(ensemble, Difference):
+        plus, minus = (with_labels(e, columns) for e in ensemble.sums)
         return replace(ensemble, plus=plus, minus=minus)
+    if isinstance(ensemble, Softmax):
+        return replace(ensemble, sums=tuple(with_labels(e, columns) for e in ensemble.sums))
     found = {} if columns is None else _labels_by_frame(ensemble, columns)
     kept = {j: known.labels for j, known in ensemble.categories.items() if known.labels}
     if not found or found == kept:
@@ -104,7 +104,7 @@ def has_labels(kind: Any) -> bool:
     return hasattr(kind, "categories")
 
 
-def labeled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
+def labeled(point: Array, ensemble: Inputs) -> list[Any]:
     """Return the values of a point, with labels where categories have them."""
     values: list[Any] = point.tolist()
     for column, known in ensemble.categories.items():
@@ -114,7 +114,7 @@ def labeled(point: Array, ensemble: Ensemble | Difference) -> list[Any]:
     return values
 
 
-def named(point: Array, ensemble: Ensemble | Difference, columns: Columns | None = None) -> Any:
+def named(point: Array, ensemble: Inputs, columns: Columns | None = None) -> Any:
     """Return a point as a series; as an array without column names or without pandas."""
     names = ensemble.feature_names if columns is None else columns.labels
     if names is None:
@@ -145,7 +145,7 @@ def in_types(point: Array, lower: Array, upper: Array, columns: Columns | None) 
 
 def frame_of(
     point: Array,
-    ensemble: Ensemble | Difference,
+    ensemble: Inputs,
     lower: Array,
     upper: Array,
     columns: Columns | None = None,
@@ -190,7 +190,7 @@ def frame_of(
     return frame
 
 
-def no_frame(ensemble: Ensemble | Difference) -> str:
+def no_frame(ensemble: Inputs) -> str:
     """Return why the model's own ``predict`` takes no frame; empty if it takes one."""
     if ensemble.unsure_of_labels:
         return (

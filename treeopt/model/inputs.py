@@ -6,20 +6,41 @@ import warnings
 from bisect import bisect
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Protocol
 
 import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.model.categories import Categories
-from treeopt.model.trees import Trees
 from treeopt.types import Array
 
 EXACT = 2.0**53
 """Integers up to this magnitude are exact in float64."""
 
 
-def as_matrix(X: Any, ensemble: Trees, name: str = "X") -> Array:
+class Described(Protocol):
+    """What describes the columns of a matrix; `Ensemble` documents the attributes."""
+
+    @property
+    def n_features(self) -> int: ...  # noqa: D102
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...  # noqa: D102
+    @property
+    def categories(self) -> Mapping[int, Categories]: ...  # noqa: D102
+    @property
+    def frame_labels(self) -> tuple[tuple[Any, ...], ...] | None: ...  # noqa: D102
+    @property
+    def unsure_of_labels(self) -> bool: ...  # noqa: D102
+    @property
+    def cast_apart(self) -> str: ...  # noqa: D102
+    @property
+    def input_dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+    @property
+    def array_dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+
+
+def as_matrix(X: Any, ensemble: Described, name: str = "X") -> Array:
     """Return ``X`` as a C-contiguous matrix of floats with the model's columns in order.
 
     It is writable, because kernels are compiled separately for read-only arrays.
@@ -28,7 +49,7 @@ def as_matrix(X: Any, ensemble: Trees, name: str = "X") -> Array:
     ----------
     X : array-like or data frame
         Rows to predict. The columns of a frame are matched by name, labels become numbers.
-    ensemble : Trees
+    ensemble : Described
         The model's columns.
     name : str
         How messages call the argument.
@@ -82,7 +103,7 @@ class NamedPoint:
     def __getitem__(self, columns: list[str]) -> NamedPoint:
         return NamedPoint({c: self._values[c] for c in columns})
 
-    def to_numpy(self, ensemble: Trees, name: str) -> Array:
+    def to_numpy(self, ensemble: Described, name: str) -> Array:
         """Return the values, labels of categories as numbers, as a matrix of one row."""
         row = list(self._values.values())
         unsure = ensemble.unsure_of_labels
@@ -122,7 +143,7 @@ def spelled(name: str, names: Container[str]) -> str:
     return name if name in names else name.replace(" ", "_")
 
 
-def _frame_to_array(X: Any, ensemble: Trees, name: str) -> Array:
+def _frame_to_array(X: Any, ensemble: Described, name: str) -> Array:
     """Return the values of a data frame, its columns in the model's order."""
     names = ensemble.feature_names
     known = set(names or ())
@@ -168,7 +189,7 @@ def _frame_to_array(X: Any, ensemble: Trees, name: str) -> Array:
     return _cast_apart(values, X, ensemble)
 
 
-def _cast_apart(matrix: Array, X: Any, ensemble: Trees) -> Array:
+def _cast_apart(matrix: Array, X: Any, ensemble: Described) -> Array:
     """Return the matrix of a frame, with large integers cast as the library casts them.
 
     float64 does not hold all integers, so casting them to it first would round them twice.
@@ -188,7 +209,7 @@ def _cast_apart(matrix: Array, X: Any, ensemble: Trees) -> Array:
     return matrix
 
 
-def _recoded_columns(X: Any, ensemble: Trees, name: str) -> dict[int, Array]:
+def _recoded_columns(X: Any, ensemble: Described, name: str) -> dict[int, Array]:
     """Return the numbers of the columns whose categories are read by labels or codes."""
     with_labels = [j for j, kind in enumerate(X.dtypes) if hasattr(kind, "categories")]
     if ensemble.frame_labels is None:
@@ -261,6 +282,21 @@ def _number(value: Any, known: Categories, column: str, name: str) -> float:
         stacklevel=2,
     )
     return known.number_of[labels[at]]
+
+
+def feature_index(feature: int | str, names: Sequence[str] | None, n: int) -> int:
+    """Return the column of a feature given by name or index."""
+    if isinstance(feature, str):
+        names = names or ()
+        if spelled(feature, names) in names:
+            return names.index(spelled(feature, names))
+        known = listed(names) if names else "none, the model was trained without"
+        meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(feature, names, 1))
+        raise InputError(f"feature {feature!r} is unknown.{meant} Known names: {known}.")
+    whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
+    if not whole or not 0 <= feature < n:
+        raise InputError(f"feature is {feature!r}: pass a name, or a number in 0..{n - 1}.")
+    return int(feature)
 
 
 def listed(names: Sequence[str]) -> str:

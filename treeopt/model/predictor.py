@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from treeopt.arguments import read_n_jobs
 from treeopt.errors import InputError
-from treeopt.model.inputs import NamedPoint, as_matrix, listed, spelled
+from treeopt.model.inputs import NamedPoint, as_matrix, feature_index
 from treeopt.model.link import IDENTITY
 from treeopt.model.trees import FLOATS, Trees
 from treeopt.model.validation import validate
@@ -103,19 +102,7 @@ class Predictor(Trees):
 
     def feature_index(self, feature: int | str) -> int:
         """Return the column of a feature given by name or index."""
-        if isinstance(feature, str):
-            names: Sequence[str] = self.feature_names or ()
-            if spelled(feature, names) in names:
-                return names.index(spelled(feature, names))
-            known = listed(names) if names else "none, the model was trained without"
-            meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(feature, names, 1))
-            raise InputError(f"feature {feature!r} is unknown.{meant} Known names: {known}.")
-        whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
-        if not whole or not 0 <= feature < self.n_features:
-            raise InputError(
-                f"feature is {feature!r}: pass a name, or a number in 0..{self.n_features - 1}."
-            )
-        return int(feature)
+        return feature_index(feature, self.feature_names, self.n_features)
 
     def _point(self, x: Any, name: str = "x") -> Array:
         """Return one point as a new float64 vector.

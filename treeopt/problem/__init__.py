@@ -1,1 +1,1 @@
-"""The question: the inputs to choose, the objective, and the grid that both share."""
+"""The question: the inputs to choose, the prediction, and the grid that both share."""

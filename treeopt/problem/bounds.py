@@ -11,11 +11,11 @@ from treeopt.errors import InputError, shown
 from treeopt.model.inputs import listed, spelled
 
 if TYPE_CHECKING:
-    from treeopt.model.difference import Model
+    from treeopt.model.joint import Inputs
     from treeopt.types import Array
 
 
-def read_bounds(bounds: Any, ensemble: Model | None = None) -> tuple[Array, Array]:
+def read_bounds(bounds: Any, ensemble: Inputs | None = None) -> tuple[Array, Array]:
     """Return the lower and upper bounds of all coordinates, both included.
 
     Parameters
@@ -44,7 +44,7 @@ def read_bounds(bounds: Any, ensemble: Model | None = None) -> tuple[Array, Arra
 
 def read_pairs(
     bounds: Any,
-    ensemble: Model | None,
+    ensemble: Inputs | None,
     labels: Sequence[Any] | None = None,
 ) -> tuple[Array, Array | None]:
     """Return one pair per coordinate, NaN if none is given, and the data, if there are any.
@@ -120,7 +120,7 @@ def _as_numbers(values: Any, name: str, or_else: str = "") -> Array:
 
 
 def _from_mapping(
-    bounds: Mapping[Any, Any], ensemble: Model | None, labels: Sequence[Any] | None
+    bounds: Mapping[Any, Any], ensemble: Inputs | None, labels: Sequence[Any] | None
 ) -> Array:
     if ensemble is None:
         raise InputError("bounds is a mapping, but fun is not a model. Pass a sequence of pairs.")
@@ -141,7 +141,7 @@ def _from_mapping(
     return pairs
 
 
-def _from_data(data: Any, ensemble: Model | None) -> tuple[Array, Array]:
+def _from_data(data: Any, ensemble: Inputs | None) -> tuple[Array, Array]:
     if ensemble is None:
         raise InputError(
             "bounds is a table of data, but fun is not a model. Pass pairs (low, high)."
@@ -155,7 +155,7 @@ def _from_data(data: Any, ensemble: Model | None) -> tuple[Array, Array]:
     return pairs, X
 
 
-def _mask_missing(X: Array, ensemble: Model) -> None:
+def _mask_missing(X: Array, ensemble: Inputs) -> None:
     """Replace missing values by NaN: the model's own missing value, and -1 among codes.
 
     A label is never missing, even if its code equals the model's missing value.
@@ -186,7 +186,7 @@ def _refuse_summary(data: Any) -> None:
 def check_given(
     pairs: Array,
     is_data: bool,
-    ensemble: Model | None,
+    ensemble: Inputs | None,
     optional: Collection[int] = (),
     or_else: str = "",
 ) -> None:
@@ -206,7 +206,7 @@ def check_given(
     )
 
 
-def check_order(pairs: Array, ensemble: Model | None) -> None:
+def check_order(pairs: Array, ensemble: Inputs | None) -> None:
     """Raise an error if a lower bound is above its upper bound."""
     for k in np.flatnonzero(pairs[:, 0] > pairs[:, 1]):
         low, high = pairs[k]
@@ -216,7 +216,7 @@ def check_order(pairs: Array, ensemble: Model | None) -> None:
         )
 
 
-def bound_name(k: int, ensemble: Model | None) -> str:
+def bound_name(k: int, ensemble: Inputs | None) -> str:
     """Return the name of a coordinate's bound for messages."""
     return f"bounds[{k}]" if ensemble is None else f"the bound of {feature_label(k, ensemble)}"
 
@@ -224,7 +224,7 @@ def bound_name(k: int, ensemble: Model | None) -> str:
 def column_of(
     feature: Any,
     name: str,
-    ensemble: Model,
+    ensemble: Inputs,
     labels: Sequence[Any] | None = None,
     *,
     by_label: bool = False,
@@ -278,7 +278,7 @@ def _column_called(feature: Any, labels: Sequence[Any], names: Sequence[Any]) ->
     return names.index(spelling) if spelling in names else None
 
 
-def feature_label(column: int, ensemble: Model) -> str:
+def feature_label(column: int, ensemble: Inputs) -> str:
     """Return the name of a feature for messages."""
     names = ensemble.feature_names
     return f"feature {names[column]!r}" if names else f"feature {column}"

@@ -14,9 +14,9 @@ import numpy as np
 
 from treeopt.errors import InputError, shown
 from treeopt.model.categories import Categories
-from treeopt.model.difference import Model
 from treeopt.model.frames import Columns
 from treeopt.model.inputs import is_missing, some_numbers
+from treeopt.model.joint import Inputs
 from treeopt.problem.bounds import (
     bound_name,
     check_given,
@@ -41,8 +41,8 @@ class Choices:
 
     Attributes
     ----------
-    ensemble : Ensemble or Difference
-        The model whose inputs are chosen.
+    inputs : Inputs
+        The model whose inputs are chosen, or what describes the columns of several models.
     columns : Columns or None
         The columns of the frame passed as bounds.
     pairs : float64 matrix
@@ -55,12 +55,45 @@ class Choices:
         The features passed as `integer`. If None, the column types decide.
     """
 
-    ensemble: Model
+    inputs: Inputs
     columns: Columns | None
     pairs: Array
     data: Array | None
     values: Mapping[int, Array]
     integer: frozenset[int] | None
+
+    def by_feature(self, given: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
+        """Yield column, key and value of a mapping by name or number, or of a row of a frame."""
+        labels = None if self.columns is None else self.columns.labels
+        return _by_feature(given, name, self.inputs, labels)
+
+    def allowed_categories(self, column: int) -> list[float]:
+        """Return the numbers of the categories that a feature may take unless it is fixed."""
+        if column in self.values:
+            numbers = self.values[column]
+        elif self.data is not None:
+            numbers = np.unique(self.data[:, column])
+        else:
+            low, high = (
+                self.pairs[column] if not np.isnan(self.pairs[column]).any() else (-np.inf, np.inf)
+            )
+            within = _categories_within(self.inputs, column, low, high)
+            numbers = self.inputs.categories[column].value if within is None else within
+        return [float(v) for v in numbers if np.isfinite(v)]
+
+    def range_of(self, column: int) -> float:
+        """Return the width of a feature in the data or, without data, between its bounds."""
+        low, high = self.pairs[column]
+        if column in self.values:
+            low, high = self.values[column][[0, -1]]
+        width = float(high - low)
+        if not np.isfinite(width):
+            name = feature_label(column, self.inputs)
+            raise InputError(
+                f"{name} has no finite range, by which a change would be measured. Pass finite "
+                "bounds, or `per` of Change."
+            )
+        return width if width > 0 else 1.0
 
     def read_fixed(self, fixed: Any) -> dict[int, float]:
         """Return the fixed values by column.
@@ -68,7 +101,7 @@ class Choices:
         ``fixed`` is a mapping by name or number, a row of a frame, or None.
         """
         labels = None if self.columns is None else self.columns.labels
-        return _fixed_values(self.ensemble, fixed, labels)
+        return _fixed_values(self.inputs, fixed, labels)
 
     def check(self, fixed: Mapping[int, float]) -> None:
         """Raise an error if bounds, categories or fixed values are invalid.
@@ -83,7 +116,7 @@ class Choices:
         if self.data is not None:
             return []
         without: BoolArray = np.array(np.isnan(self.pairs).any(axis=1))
-        for column, known in self.ensemble.categories.items():
+        for column, known in self.inputs.categories.items():
             is_open = not np.isfinite(self.pairs[column]).all()
             without[column] = is_open and not known.complete
         without[list(self.values)] = False
@@ -91,7 +124,7 @@ class Choices:
 
     def fix(self, fixed: Mapping[int, float]) -> Space:
         """Return the space with some features fixed, given by column."""
-        ensemble, data = self.ensemble, self.data
+        ensemble, data = self.inputs, self.data
         values, with_values = dict(self.values), {*self.values, *ensemble.categories}
         check_order(self.pairs, ensemble)
         optional = {*fixed, *with_values}
@@ -119,7 +152,7 @@ class Choices:
 
     def _integer_columns(self, fixed_at: Collection[int], with_values: Collection[int]) -> Array:
         """Return which features are integers, because they are listed or because of their type."""
-        whole = np.zeros(self.ensemble.n_features, np.bool_)
+        whole = np.zeros(self.inputs.n_features, np.bool_)
         for column, kind in enumerate(() if self.columns is None else self.columns.types):
             # Boolean columns are 0 or 1 even if they are not listed.
             is_whole = getattr(kind, "kind", "O") in ("biu" if self.integer is None else "b")
@@ -129,7 +162,7 @@ class Choices:
 
 
 def read_choices(
-    ensemble: Model,
+    ensemble: Inputs,
     bounds: Any,
     integer: Any = "auto",
     categories: Any = None,
@@ -159,7 +192,7 @@ def read_choices(
 
 
 def _choose_categories(
-    ensemble: Model,
+    ensemble: Inputs,
     data: Array | None,
     fixed_at: Mapping[int, float],
     pairs: Array,
@@ -183,7 +216,7 @@ def _choose_categories(
 
 
 def _narrow_to_values(
-    ensemble: Model,
+    ensemble: Inputs,
     data: Array | None,
     fixed_at: Mapping[int, float],
     pairs: Array,
@@ -206,7 +239,7 @@ def _narrow_to_values(
     return ""
 
 
-def _narrow_to_whole(ensemble: Model, whole: Array, pairs: Array) -> str:
+def _narrow_to_whole(ensemble: Inputs, whole: Array, pairs: Array) -> str:
     """Narrow the pairs to integers; return the reason for infeasibility, if any."""
     for column in np.flatnonzero(whole).tolist():
         low, high = pairs[column]
@@ -219,7 +252,7 @@ def _narrow_to_whole(ensemble: Model, whole: Array, pairs: Array) -> str:
     return ""
 
 
-def _beyond_precision(ensemble: Model, fixed_at: Collection[int], pairs: Array) -> str:
+def _beyond_precision(ensemble: Inputs, fixed_at: Collection[int], pairs: Array) -> str:
     """Return the reason for infeasibility if a pair exceeds the range of the model's precision."""
     largest = largest_input(ensemble.input_dtype)
     for column, (low, high) in enumerate(pairs):
@@ -229,7 +262,7 @@ def _beyond_precision(ensemble: Model, fixed_at: Collection[int], pairs: Array) 
     return ""
 
 
-def _categories_within(ensemble: Model, column: int, low: float, high: float) -> Array | None:
+def _categories_within(ensemble: Inputs, column: int, low: float, high: float) -> Array | None:
     """Return the categories of a feature within bounds, as numbers.
 
     The bounds apply to labels if the model has labels, otherwise to codes. Return None if there is
@@ -277,7 +310,7 @@ def _categories_within(ensemble: Model, column: int, low: float, high: float) ->
     return within
 
 
-def _any_code(ensemble: Model, column: int) -> Array:
+def _any_code(ensemble: Inputs, column: int) -> Array:
     """Return an arbitrary code if no split reads the feature; otherwise raise an error."""
     known, name = ensemble.categories[column], feature_label(column, ensemble)
     if not ensemble.reads(column):
@@ -291,7 +324,7 @@ def _any_code(ensemble: Model, column: int) -> Array:
 
 
 def _check_categories(
-    ensemble: Model, column: int, pair: Array, argument: str, given: Array
+    ensemble: Inputs, column: int, pair: Array, argument: str, given: Array
 ) -> None:
     """Raise an error if a fixed or listed category is outside the bounds."""
     low, high = pair
@@ -307,7 +340,7 @@ def _check_categories(
 
 
 def _check_fixed(
-    ensemble: Model,
+    ensemble: Inputs,
     column: int,
     value: float,
     pair: Array,
@@ -333,7 +366,7 @@ def _check_fixed(
         )
 
 
-def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
+def number_of(value: Any, column: int, ensemble: Inputs, name: str) -> float:
     """Return the number that represents a value of a feature; the value may be a label."""
     known = ensemble.categories.get(column)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -365,7 +398,7 @@ def number_of(value: Any, column: int, ensemble: Model, name: str) -> float:
         ) from None
 
 
-def _refuse_unsure(ensemble: Model, what: str, is_number: bool = True) -> None:
+def _refuse_unsure(ensemble: Inputs, what: str, is_number: bool = True) -> None:
     """Raise an error if a value may be a label or a code and the model does not tell which.
 
     If all labels are text, a number can only be a code.
@@ -379,7 +412,7 @@ def _refuse_unsure(ensemble: Model, what: str, is_number: bool = True) -> None:
 
 
 def _by_feature(
-    given: Any, name: str, ensemble: Model, labels: Sequence[Any] | None
+    given: Any, name: str, ensemble: Inputs, labels: Sequence[Any] | None
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield column, key and value of a mapping by name or number, or of a row of a frame."""
     is_row = hasattr(given, "iloc")
@@ -413,7 +446,7 @@ def _row_without_names(row: Mapping[Any, Any], name: str, n: int) -> Mapping[Any
     return dict(enumerate(row.values()))
 
 
-def _fixed_values(ensemble: Model, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
+def _fixed_values(ensemble: Inputs, fixed: Any, labels: Sequence[Any] | None) -> dict[int, float]:
     values = {}
     given = {} if fixed is None else fixed
     for column, key, own in _by_feature(given, "fixed", ensemble, labels):
@@ -436,7 +469,7 @@ def _fixed_values(ensemble: Model, fixed: Any, labels: Sequence[Any] | None) -> 
 
 
 def _listed_values(
-    ensemble: Model, categories: Any, labels: Sequence[Any] | None
+    ensemble: Inputs, categories: Any, labels: Sequence[Any] | None
 ) -> dict[int, Array]:
     values = {}
     given = {} if categories is None else categories
@@ -478,7 +511,7 @@ def _check_known(numbers: Array, known: Categories | None, name: str) -> None:
 
 
 def _named_integers(
-    ensemble: Model, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
+    ensemble: Inputs, integer: Any, with_values: Collection[int], labels: Sequence[Any] | None
 ) -> frozenset[int] | None:
     """Return the features passed as ``integer``; None for "auto".
 

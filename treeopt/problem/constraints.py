@@ -1,14 +1,360 @@
-"""Constraints besides the bounds."""
+"""Constraints: what users write, and the conditions that follow from it.
+
+A `Constraint` is one entry of the argument `constraints`. It consists of conditions: a `Row` bounds
+a linear function, a `Limit` the prediction of a model, a `Clause` asks for one of several
+alternatives, and a `Count` limits how many features differ from 0. Conditions refer to features by
+column. All of them are checked as a user would check them, in float64.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
-from treeopt.types import FloatArray
+import numpy as np
+
+from treeopt.problem.responses import Response
+from treeopt.types import FloatArray, IntArray
+
+EQUALITY_ULPS = 8
+"""An equality holds if both sides differ by at most this many units in the last place of the sum of
+the absolute values of its terms."""
 
 
-class Constraint(Protocol):
-    """The interface of a constraint."""
+@dataclass(frozen=True)
+class Predicted:
+    """A constraint on the prediction of a model, or a term of a weighted sum.
 
-    def violation(self, X: FloatArray) -> FloatArray:
-        """Return the violation of the constraint at each row; 0 if it is satisfied."""
+    Parameters
+    ----------
+    model : estimator, Ensemble or Difference
+        Any model that `from_model` accepts.
+    low, high : float, optional
+        The prediction must be at least ``low`` and at most ``high``.
+    output, class_index
+        The output of the model, as in `from_model`.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> strength, weight = (DecisionTreeRegressor().fit(X, y) for y in ([1, 3, 9], [2, 4, 7]))
+    >>> light = treeopt.Predicted(weight, high=5)
+    >>> treeopt.maximize(strength, X, constraints=[light]).fun
+    3.0
+    """
+
+    model: Any
+    low: float | None = None
+    high: float | None = None
+    output: str = "auto"
+    class_index: Any = None
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A constraint on the number of features that are not 0.
+
+    Parameters
+    ----------
+    k : int
+        Maximum number of features that are not 0.
+    names : list of str or int
+        Names or numbers of the features.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 3.0, 5.0])
+    >>> treeopt.maximize(model, X, constraints=[treeopt.AtMost(1, [0, 1])]).fun
+    3.0
+    """
+
+    k: int
+    names: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Implies:
+    """A constraint that must hold only if a condition does.
+
+    Parameters
+    ----------
+    condition, consequence : str
+        Linear conditions as text, see the argument ``constraints`` of `treeopt.minimize`.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 3.0, 5.0])
+    >>> rule = treeopt.Implies("x[0] > 0.2", "x[1] <= 0.4")
+    >>> treeopt.maximize(model, X, constraints=[rule]).fun
+    3.0
+    """
+
+    condition: str
+    consequence: str
+
+
+@dataclass(frozen=True)
+class Forbid:
+    """A combination that is not allowed.
+
+    Parameters
+    ----------
+    ranges : mapping
+        From feature names or numbers to a pair ``(low, high)``, both included and None if there is
+        no bound, to one value, or to a list of values. A point is forbidden if every listed feature
+        is in its range.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 3.0, 5.0])
+    >>> treeopt.maximize(model, X, constraints=[treeopt.Forbid({0: (0.5, 1), 1: (0.5, 1)})]).fun
+    3.0
+    """
+
+    ranges: Any
+
+
+class Written(Protocol):
+    """How a user computes a linear condition."""
+
+    def slack(self, x: FloatArray) -> float:
+        """Return by how much the condition holds at a point; negative if it does not."""
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the condition holds at a point, as written."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A linear condition: ``low <= coefficients @ x[columns] <= high``.
+
+    Attributes
+    ----------
+    columns : int64 array
+        The features with a coefficient other than 0.
+    coefficients : float64 array
+        Their coefficients.
+    low, high : float
+        Bounds, perhaps infinite.
+    sizes, size : float64 array and float
+        How large the terms of each feature, and the constants, are before any of them cancel. The
+        rounding error of the user's own computation is proportional to this.
+    written : Written
+        The condition as the user computes it.
+    """
+
+    columns: IntArray
+    coefficients: FloatArray
+    low: float
+    high: float
+    sizes: FloatArray
+    size: float
+    written: Written
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether both bounds are the same."""
+        return self.low == self.high
+
+    def slack(self, x: FloatArray) -> float:
+        """Return by how much the condition holds at a point; negative if it does not."""
+        return self.written.slack(x)
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the condition holds at a point."""
+        return self.written.holds(x)
+
+    def violation(self, x: FloatArray) -> float:
+        """Return by how much the row is violated at a point, in exact units; 0 if it holds."""
+        value = float(self.coefficients @ x[self.columns])
+        return max(self.low - value, value - self.high, 0.0)
+
+    def interval(self) -> tuple[float, float]:
+        """Return the first and last float64 that satisfy a row with one feature, as written."""
+        (column,), (factor,) = self.columns, self.coefficients
+        x = np.zeros(int(column) + 1)
+
+        def holds(value: float) -> bool:
+            x[column] = value
+            return self.holds(x)
+
+        ends = sorted((self.low / factor, self.high / factor))
+        low, high = (
+            _last_that_holds(end, side, holds) for end, side in zip(ends, (-1, 1), strict=True)
+        )
+        return low, high
+
+
+def _last_that_holds(end: float, side: int, holds: Any) -> float:
+    """Return the float64 farthest to one side that satisfies a condition, near its exact end."""
+    if np.isinf(end):
+        return end
+    outward = side * np.inf
+    for _ in range(64):
+        if not holds(end):
+            break
+        end = float(np.nextafter(end, outward))
+    for _ in range(128):
+        if holds(end):
+            return end
+        end = float(np.nextafter(end, -outward))
+    return -outward
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """A bound on what a model predicts.
+
+    Attributes
+    ----------
+    response : Response
+        The prediction.
+    low, high : float
+        Bounds, both included and perhaps infinite.
+    """
+
+    response: Response
+    low: float
+    high: float
+
+    def slack_of(self, prediction: float) -> float:
+        """Return by how much a prediction is within the bounds; negative if it is not."""
+        return min(prediction - self.low, self.high - prediction)
+
+    def slack(self, x: FloatArray) -> float:
+        """Return by how much the prediction at a point is within the bounds."""
+        return self.slack_of(float(self.response.predict(x[None, :])[0]))
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the condition holds at a point."""
+        return self.slack(x) >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """An alternative of a clause: a feature lies in an interval, or is one of some numbers.
+
+    Attributes
+    ----------
+    column : int
+        The feature.
+    low, high : float
+        The interval, both ends included and perhaps infinite.
+    numbers : frozenset of float, or None
+        The numbers, instead of an interval.
+    inside : bool
+        Whether the feature must be one of the numbers. If False, it must be none of them.
+    """
+
+    column: int
+    low: float = -np.inf
+    high: float = np.inf
+    numbers: frozenset[float] | None = None
+    inside: bool = True
+
+    def admits(self, values: FloatArray) -> Any:
+        """Return whether each value of the feature satisfies the alternative."""
+        if self.numbers is None:
+            return (self.low <= values) & (values <= self.high)
+        return np.isin(values, sorted(self.numbers)) == self.inside
+
+    def slack(self, x: FloatArray) -> float:
+        """Return by how much the alternative holds at a point; negative if it does not."""
+        value = float(x[self.column])
+        if self.numbers is None:
+            return min(value - self.low, self.high - value)
+        return 0.0 if self.admits(np.array([value]))[0] else -1.0
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the alternative holds at a point."""
+        return bool(self.admits(x[[self.column]])[0])
+
+
+Literal: TypeAlias = Row | Within
+"""An alternative of a clause."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clause:
+    """Alternatives, at least one of which must hold."""
+
+    literals: tuple[Literal, ...]
+
+    def slack(self, x: FloatArray) -> float:
+        """Return the largest slack of the alternatives that hold, or of all if none does."""
+        held = [literal.slack(x) for literal in self.literals if literal.holds(x)]
+        if held:
+            return max(*held, 0.0)
+        return min(max(literal.slack(x) for literal in self.literals), -np.finfo(float).tiny)
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether an alternative holds at a point."""
+        return any(literal.holds(x) for literal in self.literals)
+
+
+@dataclass(frozen=True, eq=False)
+class Count:
+    """A maximum number of features that are not 0."""
+
+    columns: tuple[int, ...]
+    k: int
+
+    def slack(self, x: FloatArray) -> float:
+        """Return how many more features may differ from 0."""
+        return float(self.k - np.count_nonzero(x[list(self.columns)]))
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the condition holds at a point."""
+        return self.slack(x) >= 0
+
+
+Condition: TypeAlias = Row | Limit | Clause | Count
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """One constraint of the user.
+
+    Attributes
+    ----------
+    label : str
+        The constraint as the user wrote it, for results and messages.
+    conditions : tuple of Row, Limit, Clause and Count
+        What must hold.
+    """
+
+    label: str
+    conditions: tuple[Condition, ...]
+
+    def slack(self, x: FloatArray) -> float:
+        """Return by how much the constraint holds at a point; negative if it does not."""
+        return min((condition.slack(x) for condition in self.conditions), default=np.inf)
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether the constraint holds at a point, as a user checks it."""
+        return all(condition.holds(x) for condition in self.conditions)
+
+    @property
+    def columns(self) -> set[int]:
+        """The features of its linear and logical conditions."""
+        found: set[int] = set()
+        for condition in self.conditions:
+            parts: Any = condition.literals if isinstance(condition, Clause) else (condition,)
+            for part in parts:
+                if isinstance(part, Row | Count):
+                    found.update(int(c) for c in part.columns)
+                elif isinstance(part, Within):
+                    found.add(part.column)
+        return found

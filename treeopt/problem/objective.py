@@ -1,154 +1,227 @@
-"""The objective: sense, weighted terms and link."""
+"""`Objective`: a sense and weighted terms, as a user adds them up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from treeopt.errors import UnsupportedModelError
-from treeopt.model.difference import Difference, Model
-from treeopt.model.frames import Columns, columns_of, with_labels
-from treeopt.model.link import Link
-from treeopt.problem.terms import ModelTerm
-from treeopt.types import Array
+from treeopt.arguments import as_float
+from treeopt.errors import InputError, shown
+from treeopt.model.joint import Inputs, Joint, Model
+from treeopt.model.softmax import Softmax
+from treeopt.problem.choices import Choices
+from treeopt.problem.constraints import Predicted
+from treeopt.problem.costs import Change, CostTerm, Price, read_change, read_price
+from treeopt.problem.prediction import Prediction
+from treeopt.problem.responses import Asked, Response, Responses
+from treeopt.problem.terms import ModelTerm, Product, ProductTerm, Term, WeightedSum
+from treeopt.types import Array, FloatArray
 
-MAX_SUM = {np.dtype(np.float32): float(np.finfo(np.float32).max) / 2, np.dtype(np.float64): 1e290}
-"""Sums must stay below this value, by precision. Half of the maximum float32 leaves room for
-rounding. In float64 the search itself needs room: the prices of the dual bound grow up to 64 times
-the maximum sum, and must stay below `exact.dual.LARGE`."""
+DECLARED = Price | Change | Product | WeightedSum | Predicted
+"""What users write instead of a model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """The function to optimize: ``link(weight_0 * term_0 + weight_1 * term_1 + ...)``.
-
-    Terms are added from left to right, in the precision of the models.
+    """The function to optimize: the sum of weighted terms, added from left to right in float64.
 
     Attributes
     ----------
-    model : Ensemble or Difference
-        The converted model. It also describes the inputs: names, categories, missing values.
-    terms : tuple of ModelTerm
-        The terms. They read the same columns, in the same precision, and have the same divisor.
-    link : Link
-        Maps the sum of the terms to the prediction.
+    inputs : Ensemble, Difference, Softmax or Joint
+        What describes the inputs.
+    terms : tuple of ModelTerm, ProductTerm and CostTerm
+        The terms.
     sense : float
         1 to minimize, -1 to maximize.
-    own : callable or None
-        Returns the prediction of the user's own model for a matrix or frame. None if only the
-        converted model is available.
     """
 
-    model: Model
-    terms: tuple[ModelTerm, ...]
-    link: Link
+    inputs: Inputs
+    terms: tuple[Term, ...]
     sense: float = 1.0
-    own: Callable[[Any], Array] | None = None
+
+    @cached_property
+    def prediction(self) -> Prediction | None:
+        """The objective as the prediction of one model; None if it is anything else."""
+        term = self.terms[0]
+        if len(self.terms) > 1 or not isinstance(term, ModelTerm) or term.weight != 1:
+            return None
+        model = term.response.model
+        if isinstance(model, Softmax) or isinstance(self.inputs, Joint):
+            return None
+        return Prediction(model, term.response.sums, model.link, self.sense, term.response.own)
 
     @property
-    def sign(self) -> float:
-        """1 or -1; this factor times the sum of the terms is to be minimized."""
-        return self.sense if self.link.increasing else -self.sense
+    def responses(self) -> tuple[Response, ...]:
+        """The predictions in the objective."""
+        return tuple(t.response for t in self.terms if isinstance(t, ModelTerm | ProductTerm))
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The precision in which the terms are added."""
-        return self.terms[0].ensemble.value.dtype
+    def weight_of(self, term: Term) -> float:
+        """Return the factor of a term; costs are subtracted if the objective is maximized."""
+        is_cost = isinstance(term, CostTerm) and term.is_cost
+        return term.weight * self.sense if is_cost else term.weight
 
-    @property
-    def divisor(self) -> float:
-        """The common divisor of all terms."""
-        return self.terms[0].ensemble.divisor
+    def contributions(self, x: FloatArray, predictions: Sequence[float]) -> dict[str, float]:
+        """Return what each term adds to the value at a point.
 
-    @property
-    def constant(self) -> float:
-        """The sum of the terms without any tree, before the division."""
-        return float(sum(term.weight * term.ensemble.base for term in self.terms))
+        ``predictions`` are those of `responses`.
+        """
+        found, at = {}, iter(predictions)
+        for label, term in zip(self.labels, self.terms, strict=True):
+            if isinstance(term, CostTerm):
+                value = term.value(x)
+            else:
+                value = float(next(at))
+                if isinstance(term, ProductTerm):
+                    value = (float(x[term.column]) - term.minus) * value
+            found[label] = self.weight_of(term) * value
+        return found
 
-    @property
-    def n_trees(self) -> int:
-        """Number of trees of all terms."""
-        return sum(term.ensemble.n_trees for term in self.terms)
+    @cached_property
+    def labels(self) -> list[str]:
+        """The names of the terms, made unique."""
+        seen: Counter[str] = Counter()
+        names = []
+        for term in self.terms:
+            seen[term.label] += 1
+            n = seen[term.label]
+            names.append(term.label if n == 1 else f"{term.label} ({n})")
+        return names
 
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves of all terms."""
-        return sum(term.ensemble.n_leaves for term in self.terms)
-
-    def add(self, totals: list[Any]) -> Any:
-        """Return the weighted sum of the terms' totals, in the precision of the models."""
-        first, *rest = (
-            total if term.weight > 0 else -total
-            for term, total in zip(self.terms, totals, strict=True)
-        )
-        return sum(rest, start=first)
-
-    def value_of(self, margin: Any) -> float:
-        """Return the prediction for a margin, the sum of the terms."""
-        return float(self.link(np.array([margin], self.dtype))[0])
+    def value_at(self, x: FloatArray) -> float:
+        """Return the value at a point, by the converted models."""
+        predictions = [float(response.predict(x[None, :])[0]) for response in self.responses]
+        return added_up(self.contributions(x, predictions))
 
     def towards(self, sense: float) -> Objective:
         """Return the same objective with another sense."""
         return self if sense == self.sense else replace(self, sense=sense)
 
 
-def read_objective(
-    model: Model, own: Callable[[Any], Array] | None, bounds: Any
-) -> tuple[Objective, Columns | None]:
-    """Return the objective for a converted model, and the columns of the user's frame.
-
-    Parameters
-    ----------
-    model : Ensemble or Difference
-        The model to optimize.
-    own : callable or None
-        The prediction of the user's own model, if it is available.
-    bounds : object
-        The bounds. If they are a frame, it provides column names and labels of categories.
-    """
-    columns = columns_of(model, bounds)
-    objective = objective_of(with_labels(model, columns), own)
-    for term in objective.terms:
-        term.ensemble.compiled.prepare()
-    check_sums(objective)
-    return objective, columns
+def plain_objective(model: Model, own: Callable[[Any], Array] | None = None) -> Objective:
+    """Return the objective that is the prediction of one converted model."""
+    return Objective(model, (ModelTerm(model.source, 1.0, Response(model, own)),))
 
 
-def objective_of(model: Model, own: Callable[[Any], Array] | None = None) -> Objective:
-    """Return the objective for a converted model; a difference has two terms."""
-    terms: tuple[ModelTerm, ...]
-    if isinstance(model, Difference):
-        terms = (ModelTerm(model.plus, 1.0), ModelTerm(model.minus, -1.0))
-    else:
-        terms = (ModelTerm(model),)
-    return Objective(model, terms, model.link, own=own)
+def added_up(contributions: Mapping[str, float]) -> float:
+    """Return the sum of contributions, from left to right."""
+    first, *rest = contributions.values()
+    return float(sum(rest, start=first))
 
 
-def largest_sum(objective: Objective) -> float:
-    """Return an upper bound S on the absolute sums of the models, up to rounding.
+def models_in_objective(objective: Any, output: str, class_index: Any) -> Iterator[Asked]:
+    """Yield the models of an objective or a cost."""
+    if isinstance(objective, WeightedSum):
+        for _, term in _pairs(objective):
+            yield from models_in_objective(term, "auto", None)
+    elif isinstance(objective, Product | Predicted):
+        yield Asked(objective.model, objective.output, objective.class_index)
+    elif not isinstance(objective, Price | Change):
+        yield Asked(objective, output, class_index)
 
-    S is the sum over all trees of the maximum ``|value|`` of a leaf, plus the ``|base|`` of each
-    term. If S divided by the divisor is larger, that is returned.
-    """
-    with np.errstate(over="ignore"):
-        parts = [t.ensemble.compiled.largest_leaves + abs(t.ensemble.base) for t in objective.terms]
-        total = sum(parts)
-        return float(max(total, total / objective.divisor))
 
-
-def check_sums(objective: Objective) -> None:
-    """Raise an error if the model's own sums may overflow: `largest_sum` must be below `MAX_SUM`.
-
-    An infinite sum, or the difference of two, is not monotone in the values of the leaves. No bound
-    would be valid.
-    """
-    largest, dtype = largest_sum(objective), objective.dtype
-    if not largest < MAX_SUM[dtype]:
-        raise UnsupportedModelError(
-            f"{objective.model.source} may overflow: its sums in {dtype} may reach {largest:.3g}, "
-            f"but decisions require sums below {MAX_SUM[dtype]:.3g}. Train the model on a scaled "
-            "target, such as y / 1e10."
+def _pairs(objective: WeightedSum) -> list[tuple[float, Any]]:
+    """Return the weights and terms of a weighted sum."""
+    terms = objective.terms
+    if isinstance(terms, str | Mapping) or not hasattr(terms, "__iter__") or not len(terms):
+        raise InputError(
+            f"WeightedSum has {shown(terms)}. Pass a list of pairs (weight, model or cost)."
         )
+    found = []
+    for i, pair in enumerate(terms):
+        weight = as_float(pair[0]) if isinstance(pair, tuple | list) and len(pair) == 2 else None
+        if weight is None or not np.isfinite(weight):
+            raise InputError(
+                f"WeightedSum[{i}] is {shown(pair)}. Pass a pair (weight, model or cost) with a "
+                "finite weight."
+            )
+        found.append((weight, pair[1]))
+    return found
+
+
+def costs_of(cost: Any) -> list[Any]:
+    """Return the entries of the argument `cost` as a list of terms."""
+    if cost is None:
+        return []
+    entries = list(cost) if isinstance(cost, list | tuple) else [cost]
+    found = []
+    for entry in entries:
+        if isinstance(entry, Mapping):
+            entry = Price(entry)
+        if isinstance(entry, WeightedSum) and all(
+            isinstance(term, Price | Change) for _, term in _pairs(entry)
+        ):
+            found += [(weight, term) for weight, term in _pairs(entry)]
+        elif isinstance(entry, Price | Change):
+            found.append((1.0, entry))
+        else:
+            raise InputError(
+                f"cost has {shown(entry)}. Pass a mapping of prices, treeopt.Price or "
+                "treeopt.Change, or a list of these. Add models by treeopt.WeightedSum."
+            )
+    return found
+
+
+def read_objective(
+    objective: Any,
+    cost: Any,
+    output: str,
+    class_index: Any,
+    choices: Choices,
+    responses: Responses,
+) -> Objective:
+    """Return the objective, with costs after all other terms."""
+    terms = [
+        *_terms(objective, 1.0, Asked(objective, output, class_index), choices, responses),
+        *(_cost(term, weight, choices, True) for weight, term in costs_of(cost)),
+    ]
+    return Objective(choices.inputs, tuple(terms))
+
+
+def _terms(
+    objective: Any, weight: float, asked: Asked, choices: Choices, responses: Responses
+) -> Iterator[Term]:
+    """Yield the terms of an objective, times a weight."""
+    if isinstance(objective, WeightedSum):
+        for factor, term in _pairs(objective):
+            yield from _terms(term, weight * factor, Asked(term), choices, responses)
+    elif isinstance(objective, Price | Change):
+        yield _cost(objective, weight, choices, False)
+    elif isinstance(objective, Product):
+        yield _product(objective, weight, choices, responses)
+    elif isinstance(objective, Predicted):
+        if objective.low is not None or objective.high is not None:
+            raise InputError(
+                "a term of the objective is Predicted with low or high. Pass limits in constraints."
+            )
+        response = responses.of(Asked(objective.model, objective.output, objective.class_index))
+        yield ModelTerm(response.model.source, weight, response)
+    else:
+        response = responses.of(asked)
+        yield ModelTerm(response.model.source, weight, response)
+
+
+def _cost(term: Price | Change, weight: float, choices: Choices, is_cost: bool) -> CostTerm:
+    """Return a price or a change as a term."""
+    if isinstance(term, Price):
+        return read_price(term.prices, choices, weight, is_cost)
+    return read_change(term, choices, weight, is_cost)
+
+
+def _product(given: Product, weight: float, choices: Choices, responses: Responses) -> ProductTerm:
+    """Return a product of a feature and a prediction as a term."""
+    response = responses.of(Asked(given.model, given.output, given.class_index))
+    ((column, key, _),) = choices.by_feature({given.feature: 0}, "feature of Product")
+    if column in choices.inputs.categories:
+        raise InputError(
+            f"feature of Product is {key!r}, which is a category. Pass a feature with numbers."
+        )
+    minus = as_float(given.minus)
+    if minus is None or not np.isfinite(minus):
+        raise InputError(f"minus of Product is {shown(given.minus)}. Pass a finite number.")
+    label = f"{key} x {response.model.source}"
+    return ProductTerm(label, weight, response, column, minus)

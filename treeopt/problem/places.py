@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from treeopt.model.difference import Model
+from treeopt.model.joint import Inputs
 from treeopt.problem.bounds import feature_label
 from treeopt.problem.grid import Grid
 from treeopt.problem.region import Region
@@ -60,7 +60,7 @@ class Places:
     """
 
     def __init__(
-        self, grid: Grid, space: Space, model: Model, limits: Limits | None = None
+        self, grid: Grid, space: Space, model: Inputs, limits: Limits | None = None
     ) -> None:
         self.grid, self.space, self.model, self._limits = grid, space, model, limits
         # Inputs beyond the range of the model's precision are excluded.
@@ -188,6 +188,31 @@ class Places:
         for k, j in enumerate(self.free):
             at[:, j] = self.cells[j][places[:, k]]
         return at
+
+    def numbers_of(self, j: int) -> tuple[FloatArray, FloatArray]:
+        """Return the first and last admissible number of each place of feature ``j``.
+
+        Between them, all numbers of the feature's kind are admissible and lead to the same cell, if
+        listed values and numbers that mean missing have cells of their own.
+        """
+        grid, column, cells = self.grid, int(self.grid.columns[j]), self.cells[j]
+        begin, end = grid.intervals(j)
+        missing = cells == begin.size
+        number = np.where(missing, 0, cells)
+        low = np.maximum(begin[number], self.lower[column])
+        high = np.minimum(end[number], self.upper[column])
+        listed = self.space.values.get(column, NO_NUMBERS)
+        if listed.size:
+            at = {cell: i for i, cell in enumerate(cells.tolist())}
+            owner = np.array([at[cell] for cell in grid.cell_of(j, listed).tolist()])
+            low, high = np.full(cells.size, np.inf), np.full(cells.size, -np.inf)
+            np.minimum.at(low, owner, listed)
+            np.maximum.at(high, owner, listed)
+        if self.space.integer[column]:
+            low, high = np.ceil(low), np.floor(high)
+        if missing.any():
+            low[missing] = high[missing] = self._missing(column, listed)[0]
+        return low, high
 
     def region(self, cells: IntArray) -> tuple[FloatArray, Region]:
         """Return the region that contains the cells of a point, preceded by a point in its middle.

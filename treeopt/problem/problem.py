@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from treeopt.errors import InputError
 from treeopt.model.frames import Columns
+from treeopt.model.joint import Inputs
+from treeopt.problem.bounds import feature_label
 from treeopt.problem.choices import Choices
-from treeopt.problem.constraints import Constraint
+from treeopt.problem.constraints import Constraint, Limit
+from treeopt.problem.costs import CostTerm
+from treeopt.problem.cuts import cuts_of
 from treeopt.problem.grid import Grid
 from treeopt.problem.objective import Objective
 from treeopt.problem.places import Places
+from treeopt.problem.prediction import Prediction
+from treeopt.problem.responses import Response, check_sums
 from treeopt.problem.space import Space
+from treeopt.problem.terms import ProductTerm
 from treeopt.run.limits import Limits
 from treeopt.types import Array, FloatArray, IntArray
 
@@ -27,16 +35,16 @@ class Problem:
     The models are converted and the grid is built once. Problems with other fixed values or another
     sense share both, see `asked`.
 
-    Points of the grid are given by their cells, one per feature that at least one term reads.
+    Points of the grid are given by their cells, one per feature of the grid.
 
     Attributes
     ----------
     objective : Objective
-        Weighted terms, a link and a sense.
+        Weighted terms and a sense.
     choices : Choices
         The allowed inputs, before any feature is fixed.
     grid : Grid
-        The cells that all terms share.
+        The cells that all sums share.
     fixed : mapping
         Fixed values by column.
     constraints : tuple of Constraint
@@ -53,25 +61,66 @@ class Problem:
     limits: Limits | None = None
 
     def __repr__(self) -> str:
-        model = self.objective.model
-        return f"<Problem of {model.source}: {model.n_features} features, {model.n_trees} trees>"
+        inputs, n_trees = self.inputs, sum(own.ensemble.n_trees for own in self.grid.sums)
+        more = f", {len(self.constraints)} constraints" if self.constraints else ""
+        return f"<Problem of {inputs.source}: {inputs.n_features} features, {n_trees} trees{more}>"
 
     def asked(self, sense: float, fixed: Any, limits: Limits) -> Problem:
         """Return the problem with another sense, more fixed values and limits."""
-        objective = self.objective.towards(sense)
         everything = {**self.fixed, **self.choices.read_fixed(fixed)}
-        return Problem(objective, self.choices, self.grid, everything, self.constraints, limits)
+        self._check_fixed(everything)
+        return replace(
+            self, objective=self.objective.towards(sense), fixed=everything, limits=limits
+        )
+
+    def without(self, constraints: tuple[Constraint, ...], choices: Choices) -> Problem:
+        """Return the problem with other constraints and other bounds, on the same grid."""
+        return replace(self, constraints=constraints, choices=choices)
 
     def check(self) -> None:
         """Raise an error if the bounds or the fixed values are invalid."""
         self.choices.check(self.fixed)
+        self._check_fixed(self.fixed)
+
+    def _check_fixed(self, fixed: Mapping[int, float]) -> None:
+        """Raise an error if a constraint or a cost needs a number where a value is missing."""
+        missing = [column for column, value in fixed.items() if np.isnan(value)]
+        for column in missing:
+            users = [c.label for c in self.constraints if column in c.columns]
+            for term in self.objective.terms:
+                priced = isinstance(term, CostTerm) and column in dict(term.unaries)
+                if priced or (isinstance(term, ProductTerm) and term.column == column):
+                    users.append(term.label)
+            if users:
+                raise InputError(
+                    f"{feature_label(column, self.inputs)} is fixed at a missing value, but "
+                    f"{users[0]!r} needs a number. Fix it at a number, or remove "
+                    f"{users[0]!r}."
+                )
 
     def read_start(self, start: Any) -> FloatArray:
         """Return the user's starting points, one per row."""
-        model = self.objective.model
         if isinstance(start, Mapping) or np.ndim(start) == 1:
-            return model._point(start, "start")[None, :]
-        return model._matrix(start, "start").astype(np.float64)
+            return self.inputs._point(start, "start")[None, :]
+        return self.inputs._matrix(start, "start").astype(np.float64)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What describes the inputs: names, categories, missing values."""
+        return self.objective.inputs
+
+    @property
+    def prediction(self) -> Prediction:
+        """The objective of a plain problem: the prediction of one model."""
+        found = self.objective.prediction
+        if found is None:
+            raise ValueError("the objective is more than the prediction of one model")
+        return found
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one model is optimized without constraints and costs."""
+        return not self.constraints and self.objective.prediction is not None
 
     @cached_property
     def space(self) -> Space:
@@ -81,7 +130,7 @@ class Problem:
     @cached_property
     def places(self) -> Places:
         """The cells of the grid that the space allows."""
-        return Places(self.grid, self.space, self.objective.model, self.limits)
+        return Places(self.grid, self.space, self.inputs, self.limits)
 
     @property
     def columns(self) -> Columns | None:
@@ -93,19 +142,25 @@ class Problem:
         """Reason for infeasibility; empty if feasible."""
         return self.places.infeasible_because
 
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """The predictions in the objective and in the constraints, without repetition."""
+        found = [*self.objective.responses]
+        for constraint in self.constraints:
+            found += [c.response for c in constraint.conditions if isinstance(c, Limit)]
+        return tuple({id(response): response for response in found}.values())
+
     def evaluate(self, X: Any) -> Array:
-        """Return the predictions of the user's own model, or else of the converted model."""
-        own = self.objective.own
-        return self.predict(X) if own is None else own(X)
+        """Return the values of the objective; for one model, what the model itself predicts."""
+        if self.objective.prediction is not None:
+            own = self.objective.prediction.own
+            return self.prediction.model.predict(X) if own is None else own(X)
+        matrix = np.ascontiguousarray(self.inputs._matrix(X), np.float64)
+        return np.array([self.objective.value_at(x) for x in matrix])
 
-    def predict(self, X: Any) -> Array:
-        """Return the predictions of the converted model."""
-        return self.objective.model.predict(X)
-
-    def violations(self, X: FloatArray) -> FloatArray:
-        """Return by how much rows break each constraint, ``[row, constraint]``."""
-        found = [constraint.violation(X) for constraint in self.constraints]
-        return np.column_stack([np.empty((len(X), 0)), *found])
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether a point satisfies all constraints, by the converted models."""
+        return all(constraint.holds(x) for constraint in self.constraints)
 
     def sums_at(self, cells: IntArray) -> FloatArray:
         """Return the signed sums of the terms at points ``[point, feature]``; smaller is better.
@@ -113,13 +168,35 @@ class Problem:
         They are added in float64, in any order, and are not divided by the divisor.
         """
         total: FloatArray = np.zeros(len(cells))
-        for k, term in enumerate(self.objective.terms):
+        for k, term in enumerate(self.prediction.terms):
             total = total + term.weight * term.sums_at(self.grid.own_points(k, cells))
-        return self.objective.sign * (total + self.objective.constant)
+        return self.prediction.sign * (total + self.prediction.constant)
 
     def margin_at(self, cells: IntArray) -> Any:
         """Return the sum of the terms at one point, in the arithmetic of the models."""
-        terms = self.objective.terms
+        terms = self.prediction.terms
         points = [self.grid.own_points(k, cells[None, :])[0] for k in range(len(terms))]
         totals = [term.total_at(own) for term, own in zip(terms, points, strict=True)]
-        return self.objective.add(totals)
+        return self.prediction.add(totals)
+
+
+def make_problem(
+    objective: Objective,
+    choices: Choices,
+    constraints: tuple[Constraint, ...] = (),
+    fixed: Mapping[int, float] | None = None,
+) -> Problem:
+    """Return a problem with its grid."""
+    limits = [c for each in constraints for c in each.conditions if isinstance(c, Limit)]
+    responses = [*objective.responses, *(limit.response for limit in limits)]
+    sums = [own for r in {id(r): r for r in responses}.values() for own in r.sums]
+    for own in sums:
+        own.ensemble.compiled.prepare()
+    for response in responses:
+        check_sums(response)
+    if objective.prediction is not None and not constraints:
+        grid = Grid(sums)
+    else:
+        cuts = cuts_of(objective.terms, constraints, choices, sums)
+        grid = Grid(sums, objective.inputs.n_features, cuts)
+    return Problem(objective, choices, grid, {} if fixed is None else fixed, constraints)

@@ -1,135 +1,106 @@
-"""The terms of an objective.
+"""Terms of an objective: predictions, products and costs, each with a weight.
 
-Every term is a step function of the inputs. It provides its cuts, so that all terms can share one
-grid, the sums at points of the grid for the search, and the value that the user's model computes.
-`exact.certificate` bounds the difference of the two values, which is due to rounding.
-
-`Grid` and `Places` know terms only by the interface `Term`. `Objective` and the proof need trees:
-they take `ModelTerm`.
+`WeightedSum` and `Product` are what users write; so are `Price` and `Change` in `costs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from treeopt.model.cells import Cells
-from treeopt.model.ensemble import Ensemble
-from treeopt.types import Array, BoolArray, FloatArray, Int32Array, IntArray
+from treeopt.problem.costs import CostTerm
+from treeopt.problem.responses import Response
 
 
-class Term(Protocol):
-    """The interface of a term; `ModelTerm` implements it.
+@dataclass(frozen=True)
+class WeightedSum:
+    """A weighted sum of predictions and costs, to be used as the objective.
 
-    Cells are in the numbering of the term itself; `Grid` translates.
+    Parameters
+    ----------
+    terms : list of (float, term)
+        Pairs of a weight and a term: a fitted model, an `Ensemble`, `Predicted` for one output of a
+        model, `Price`, `Change`, `Product`, or another weighted sum.
+
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> a, b = (DecisionTreeRegressor().fit(X, y) for y in ([1.0, 5.0, 2.0], [3.0, 1.0, 4.0]))
+    >>> both = treeopt.WeightedSum([(0.5, a), (0.5, b)])
+    >>> best = treeopt.maximize(both, X)
+    >>> best.fun, best.terms
+    (3.0, {'DecisionTreeRegressor': 2.5, 'DecisionTreeRegressor (2)': 0.5})
     """
 
-    @property
-    def weight(self) -> float:
-        """Factor of the term in the objective."""
+    terms: Sequence[tuple[float, Any]]
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the input."""
 
-    @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """Precision to which the term casts its inputs."""
+@dataclass(frozen=True)
+class Product:
+    """A feature times a prediction, such as price times predicted demand.
 
-    @property
-    def missing_value(self) -> float:
-        """A number that the term reads as missing; NaN if there is none."""
+    Its value is ``(x[feature] - minus) * prediction``.
 
-    @property
-    def cells(self) -> Cells:
-        """The cells of each feature that the term reads, and its splits in terms of them."""
+    Parameters
+    ----------
+    feature : str or int
+        Name or number of the feature, such as the price.
+    model : estimator, Ensemble or Difference
+        The model, such as one of the demand.
+    minus : float, default=0
+        Subtracted from the feature, such as the unit cost.
+    output, class_index
+        The output of the model, as in `from_model`.
 
-    @property
-    def last_of_cells(self) -> FloatArray:
-        """The last float64 of each cell except the last; features are concatenated."""
+    Examples
+    --------
+    >>> import treeopt
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> demand = DecisionTreeRegressor().fit([[1.0], [2.0], [4.0]], [10.0, 8.0, 3.0])
+    >>> best = treeopt.maximize(treeopt.Product(0, demand, minus=0.5), [(1, 4)])
+    >>> round(best.x[0], 5), round(best.fun, 5)
+    (3.0, 20.0)
+    """
 
-    def sums_at(self, cells: IntArray) -> FloatArray:
-        """Return the sums at points ``[point, feature]``, in float64 and in any order."""
-
-    def total_at(self, cells: IntArray) -> Any:
-        """Return the value at one point as the user's model computes it, before the link."""
-
-    def cells_alike(self, cells: IntArray) -> BoolArray:
-        """Return which cells have the same value as a point; features are concatenated."""
-
-    def keys_at(self, i: int, cells: IntArray) -> Array:
-        """Return the keys of cells of its ``i``-th feature, ``[cell, slot]``."""
+    feature: Any
+    model: Any
+    minus: float = 0.0
+    output: str = "auto"
+    class_index: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class ModelTerm:
-    """The sum of the trees of a model, divided by its divisor.
+    """A weighted prediction.
 
     Attributes
     ----------
-    ensemble : Ensemble
-        The model.
+    label : str
+        Name of the term in results.
     weight : float
-        Factor of the term in the objective, 1 or -1.
+        Factor of the prediction.
+    response : Response
+        The prediction.
     """
 
-    ensemble: Ensemble
-    weight: float = 1.0
+    label: str
+    weight: float
+    response: Response
 
-    def __post_init__(self) -> None:
-        if abs(self.weight) != 1:
-            raise ValueError(f"weight is {self.weight}. Pass 1 or -1.")
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the input."""
-        return self.ensemble.n_features
+@dataclass(frozen=True, eq=False)
+class ProductTerm:
+    """A weighted product of a feature and a prediction: ``(x[column] - minus) * prediction``."""
 
-    @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """Precision to which the model casts its inputs."""
-        return self.ensemble.input_dtype
+    label: str
+    weight: float
+    response: Response
+    column: int
+    minus: float
 
-    @property
-    def missing_value(self) -> float:
-        """A number that the model reads as missing; NaN if there is none."""
-        return self.ensemble.missing_value
 
-    @property
-    def cells(self) -> Cells:
-        """The cells of each feature that a split reads, and the splits in terms of them."""
-        return self.ensemble.compiled.cells
-
-    @property
-    def last_of_cells(self) -> FloatArray:
-        """The last float64 of each cell except the last; features are concatenated."""
-        return self.ensemble.compiled.last_of_cells
-
-    def leaves_at(self, cells: IntArray) -> Int32Array:
-        """Return the leaf of each tree at points ``[point, feature]``."""
-        return self.ensemble.compiled.leaves_at(cells)
-
-    def sums_at(self, cells: IntArray) -> FloatArray:
-        """Return the sums of the leaves at points ``[point, feature]``."""
-        values = self.ensemble.compiled.leaf_value[self.leaves_at(cells)]
-        sums: FloatArray = values.sum(axis=1, dtype=np.float64)
-        return sums
-
-    def total_at(self, cells: IntArray) -> Any:
-        """Return the margin at one point, in the arithmetic of the model."""
-        return self.divided(self.ensemble.own_sum(self.leaves_at(cells[None, :])[0])[-1])
-
-    def divided(self, total: Any) -> Any:
-        """Return a sum of the trees divided by the divisor, in the arithmetic of the model."""
-        return total / self.ensemble.value.dtype.type(self.ensemble.divisor)
-
-    def cells_alike(self, cells: IntArray) -> BoolArray:
-        """Return which cells lead to the same leaves as a point does."""
-        return self.ensemble.compiled.cells_alike(cells)[1]
-
-    def keys_at(self, i: int, cells: IntArray) -> Array:
-        """Return the keys of cells of its ``i``-th feature, ``[cell, slot]``."""
-        own = self.cells
-        return np.stack([own.keys_of(s)[cells] for s in own.slots_of(i)], axis=1)
+Term: TypeAlias = ModelTerm | ProductTerm | CostTerm
+"""A term of the objective."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeopt.types import IntArray
+from treeopt.types import FloatArray, IntArray
 
 
 class Answer(NamedTuple):
@@ -18,6 +18,8 @@ class Answer(NamedTuple):
         The best point, as cells of the grid; None if there is no admissible point.
     bound : float
         No admissible point has a better value than this; NaN if the method gives no bound.
+    x : float64 array or None
+        The best point itself, if it is not in the middle of its region.
     rounding : float
         Maximum distance between value and bound of a proven optimum, due to rounding.
     nfev, nodes : int
@@ -29,3 +31,4 @@ class Answer(NamedTuple):
     rounding: float = 0.0
     nfev: int = 0
     nodes: int = 0
+    x: FloatArray | None = None

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeopt.errors import TreeoptError
 from treeopt.model.frames import frame_of, has_pandas, in_types, named, no_frame
 from treeopt.model.link import IDENTITY
+from treeopt.model.softmax import SOFTMAX_ULPS, Softmax
 from treeopt.problem.bounds import feature_label
+from treeopt.problem.constraints import Limit
+from treeopt.problem.costs import CostTerm
+from treeopt.problem.objective import added_up
 from treeopt.problem.problem import Problem
 from treeopt.problem.region import Region
+from treeopt.problem.responses import Response
 from treeopt.result.answer import Answer
 from treeopt.result.decision import Decision
 from treeopt.run.progress import BOUND_HISTORY, gap_between
@@ -21,25 +27,32 @@ from treeopt.types import FloatArray
 
 
 def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
-    """Return the result of a run; its value is the prediction of the user's own model."""
+    """Return the result of a run; its values are those of the user's own models."""
     run.finish()
     objective, columns = problem.objective, problem.columns
-    x, fun, region = None, np.nan, None
+    x, region, found = None, None, NOTHING_FOUND
     if answer.cells is not None:
         x, region = problem.places.region(answer.cells)
-        x = in_types(x, region.lower, region.upper, columns)
-        fun = _checked_value(problem, x, region, problem.margin_at(answer.cells))
-    gap = gap_between(fun, answer.bound)
+        if answer.x is not None:
+            x = answer.x
+        else:
+            x = in_types(x, region.lower, region.upper, columns)
+        found = _evaluated(problem, x, region)
+    gap = gap_between(found.fun, answer.bound)
     ended = run.status is Status.EVAL_LIMIT and bool(np.isnan(answer.bound))
     return Decision(
-        x=None if x is None else named(x, objective.model, columns),
-        fun=fun,
+        x=None if x is None else named(x, problem.inputs, columns),
+        fun=found.fun,
+        prediction=found.prediction,
+        cost=found.cost,
+        terms=found.terms,
+        slack=found.slack,
         bound=float(answer.bound),
         gap=gap,
         rounding=answer.rounding,
         status=run.status,
         success=run.status in (Status.OPTIMAL, Status.GAP_REACHED) or ended,
-        message=run.message + _caveat(problem, fun, gap, answer.rounding, run.status),
+        message=run.message + _caveat(problem, found.fun, gap, answer.rounding, run.status),
         region=region,
         nfev=answer.nfev,
         nodes=answer.nodes,
@@ -47,10 +60,68 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
         history=np.array(run.history, BOUND_HISTORY),
         maximized=objective.sense < 0,
         _point=x,
-        _ensemble=objective.model,
+        _inputs=problem.inputs,
         _columns=columns,
         _free=frozenset(np.flatnonzero(~problem.space.fixed).tolist()),
     )
+
+
+class Evaluated(NamedTuple):
+    """The values of a point, by the user's own models; see `Decision`."""
+
+    fun: float
+    prediction: float
+    cost: float
+    terms: dict[str, float]
+    slack: dict[str, float]
+
+
+NOTHING_FOUND = Evaluated(np.nan, np.nan, np.nan, {}, {})
+
+
+def _evaluated(problem: Problem, x: FloatArray, region: Region) -> Evaluated:
+    """Return the values of a point; raise an error if a model predicts something unexpected."""
+    objective = problem.objective
+    values = {id(r): _checked_value(problem, r, x, region) for r in problem.responses}
+    terms = objective.contributions(x, [values[id(r)] for r in objective.responses])
+    models = [
+        value
+        for value, term in zip(terms.values(), objective.terms, strict=True)
+        if not isinstance(term, CostTerm)
+    ]
+    costs = [t for t in objective.terms if isinstance(t, CostTerm)]
+    return Evaluated(
+        fun=added_up(terms),
+        prediction=float(sum(models[1:], start=models[0])) if models else np.nan,
+        cost=float(sum(term.weight * term.value(x) for term in costs)),
+        terms=terms,
+        slack=_slacks(problem, x, values),
+    )
+
+
+def _slacks(problem: Problem, x: FloatArray, values: Mapping[int, float]) -> dict[str, float]:
+    """Return the slack of each constraint at a point; all must hold."""
+    found: dict[str, float] = {}
+    for constraint in problem.constraints:
+        slacks = [
+            c.slack_of(values[id(c.response)]) if isinstance(c, Limit) else c.slack(x)
+            for c in constraint.conditions
+        ]
+        holds = all(
+            slack >= 0 if isinstance(c, Limit) else c.holds(x)
+            for c, slack in zip(constraint.conditions, slacks, strict=True)
+        )
+        if not holds:
+            raise TreeoptError(
+                f"the point found violates {constraint.label!r}. This is a bug in treeopt. Please "
+                "report it."
+            )
+        label, n = constraint.label, 1
+        while label in found:
+            n += 1
+            label = f"{constraint.label} ({n})"
+        found[label] = min(slacks, default=np.inf)
+    return found
 
 
 def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: Status) -> str:
@@ -59,8 +130,8 @@ def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: S
     A value of 0 with gap 0 is the optimum to the last bit, regardless of rounding.
     """
     if np.isinf(fun):
-        link = problem.objective.link.name
-        return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
+        links = [r.model.link.name for r in problem.responses]
+        return f"; the prediction is {fun:g}, because {links[0]} of the model's sum overflows"
     if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
         return (
             f", but the rounding error of the model's own sums, up to {rounding:.3g}, is larger "
@@ -69,20 +140,18 @@ def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: S
     return ""
 
 
-def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any) -> float:
+def _checked_value(problem: Problem, response: Response, x: FloatArray, region: Region) -> float:
     """Return the prediction of the user's model at a point; it must be the expected value.
 
     The model gets the same frame as the user, or an array if there is no frame.
     """
-    objective = problem.objective
-    model, ours = objective.model, objective.value_of(margin)
-    if objective.own is None:
+    model = response.model
+    ours = float(response.predict(x[None, :])[0])
+    if response.own is None:
         return ours
-    asked: Any = x[None, :]
-    if (model.feature_names or problem.columns) and has_pandas() and not no_frame(model):
-        asked = frame_of(x, model, region.lower, region.upper, problem.columns)
+    asked = _as_asked(problem, response, x, region)
     try:
-        theirs = float(problem.evaluate(asked)[0])
+        theirs = float(response.own(asked)[0])
     except Exception as error:  # whatever the library raises
         raise TreeoptError(
             f"{model.source} does not accept the chosen inputs: {error} Pass bounds as a frame "
@@ -90,26 +159,46 @@ def _checked_value(problem: Problem, x: FloatArray, region: Region, margin: Any)
         ) from error
     if theirs == ours:  # may be infinite
         return theirs
-    link = objective.link
-    allowed = 0 if link == IDENTITY else 2 * link.last_place(objective.dtype.type(ours))
+    allowed = 2 * _last_place(response, ours)
     if not abs(theirs - ours) <= allowed:
         raise TreeoptError(
             f"{model.source} predicts {theirs!r} where treeopt expects {ours!r}. "
-            f"{_misread(problem, x, theirs)}"
+            f"{_misread(problem, response, x, theirs)}"
         )
     return theirs
 
 
-def _misread(problem: Problem, x: FloatArray, theirs: float) -> str:
+def _last_place(response: Response, value: float) -> float:
+    """Return the unit in the last place of a prediction with a link; 0 without one."""
+    model, dtype = response.model, response.sums[0].ensemble.value.dtype
+    if isinstance(model, Softmax):
+        return float(np.spacing(dtype.type(abs(value)))) * SOFTMAX_ULPS
+    return 0.0 if model.link == IDENTITY else model.link.last_place(dtype.type(value))
+
+
+def _as_asked(problem: Problem, response: Response, x: FloatArray, region: Region) -> Any:
+    """Return a point as the user would pass it to one of the models."""
+    inputs, columns = problem.inputs, problem.columns
+    has_names = bool(response.model.feature_names or columns)
+    if not has_names or not has_pandas() or no_frame(inputs):
+        return response.own_columns(x[None, :])
+    frame = frame_of(x, inputs, region.lower, region.upper, columns)
+    if response.to_column is None:
+        return frame
+    frame = frame.iloc[:, response.to_column.tolist()]
+    return frame if response.model.feature_names else frame.to_numpy()
+
+
+def _misread(problem: Problem, response: Response, x: FloatArray, theirs: float) -> str:
     """Return a possible reason for an unexpected prediction at a point."""
-    model = problem.objective.model
-    for column, known in model.categories.items():
+    inputs = problem.inputs
+    for column, known in inputs.categories.items():
         for number, label in known.label_of.items():
             other = x.copy()
             other[column] = number
-            if float(problem.predict(other[None, :])[0]) == theirs:
+            if float(response.predict(other[None, :])[0]) == theirs:
                 return (
-                    f"It seems to read {feature_label(column, model)} of the frame as {label!r}. "
+                    f"It seems to read {feature_label(column, inputs)} of the frame as {label!r}. "
                     "Please report this."
                 )
     return "Was the model changed after it was converted? If not, please report this."

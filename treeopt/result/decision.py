@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from treeopt.errors import InputError
-from treeopt.model.difference import Model
 from treeopt.model.frames import Columns, frame_of, labeled
+from treeopt.model.joint import Inputs
 from treeopt.result.words import effort_in_words, region_in_words, value_in_words
 from treeopt.run.status import Status
 from treeopt.types import Array
@@ -31,8 +31,18 @@ class Decision:
         The same point as a frame with one row, ready for the model's own ``predict``. If ``bounds``
         was a frame, it has the same column names and types. Requires pandas.
     fun : float
-        The prediction of the model itself for `frame`, or for `x` if the model was trained without
-        feature names. NaN if there is no admissible point.
+        The value of the objective: the prediction of the model itself for `frame`, or for `x` if
+        the model was trained without feature names, plus or minus the costs. NaN if there is no
+        admissible point.
+    prediction : float
+        The part of `fun` that comes from models, without costs. NaN if the objective has no model.
+    cost : float
+        The costs at `x`; 0 if there are none.
+    terms : dict
+        What each term adds to `fun`. The values add up to `fun`, from left to right.
+    slack : dict
+        For each constraint, by how much it holds, in the units of its left and right side. 0 if it
+        is just satisfied.
     bound : float
         Bound on the predictions at all admissible points: none is below it for `minimize`, or
         above it for `maximize`. NaN if the method gives no bound.
@@ -68,6 +78,10 @@ class Decision:
 
     x: Any
     fun: float
+    prediction: float
+    cost: float
+    terms: dict[str, float]
+    slack: dict[str, float]
     bound: float
     gap: float
     rounding: float
@@ -81,7 +95,7 @@ class Decision:
     history: Array
     maximized: bool
     _point: Array | None
-    _ensemble: Model
+    _inputs: Inputs
     _columns: Columns | None = None
     _free: frozenset[int] = frozenset()
 
@@ -94,13 +108,13 @@ class Decision:
                 "bounds or the fixed values."
             )
         region = self.region
-        return frame_of(self._point, self._ensemble, region.lower, region.upper, self._columns)
+        return frame_of(self._point, self._inputs, region.lower, region.upper, self._columns)
 
     def __repr__(self) -> str:
         if self._point is None or self.region is None:
             return f"There is no admissible point: {self.message}."
         value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized)
-        model = self._ensemble
+        model = self._inputs
         names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]
         names = [*map(str, names if self._columns is None else self._columns.labels)]
         lines = [

@@ -8,14 +8,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from treeopt.adapters import convert
 from treeopt.arguments import method_takes_arguments_of, takes_arguments_of
 from treeopt.arithmetic import quiet
-from treeopt.errors import InputError
 from treeopt.problem import problem as core
 from treeopt.problem.choices import read_choices
-from treeopt.problem.grid import Grid
-from treeopt.problem.objective import read_objective
+from treeopt.problem.objective import models_in_objective, read_objective
+from treeopt.problem.read_constraints import models_in_constraints, read_constraints
+from treeopt.problem.responses import Responses
 from treeopt.result.answer import Answer
 from treeopt.result.building import build_decision
 from treeopt.result.decision import Decision
@@ -34,6 +33,8 @@ def _read(
     fixed: Any = None,
     integer: Any = "auto",
     categories: Any = None,
+    constraints: Any = (),
+    cost: Any = None,
     output: str = "auto",
     class_index: int | tuple[int, int] | None = None,
     **options: Unpack[Options],
@@ -41,13 +42,17 @@ def _read(
     """Read the arguments of a decision.
 
     `minimize`, `maximize` and `Problem` share this signature, without the first argument. It is
-    called with the run as soon as the model is converted.
+    called with the run as soon as the models are converted.
     """
     method, run = read_options(**options)
-    goal, columns = read_objective(*convert(objective, output, class_index), bounds)
+    asked = models_in_objective(objective, output, class_index)
+    responses = Responses([*asked, *models_in_constraints(constraints)])
+    responses.join(bounds)
     on_converted(run)
-    choices = read_choices(goal.model, bounds, integer, categories, columns)
-    problem = core.Problem(goal, choices, Grid(goal.terms), choices.read_fixed(fixed))
+    choices = read_choices(responses.inputs, bounds, integer, categories, responses.columns)
+    goal = read_objective(objective, cost, output, class_index, choices, responses)
+    restrictions = read_constraints(constraints, choices, responses)
+    problem = core.make_problem(goal, choices, restrictions, choices.read_fixed(fixed))
     return problem, method, run
 
 
@@ -62,11 +67,6 @@ def _decide(sense: float, *args: Any, **kwargs: Any) -> Decision:
 
 def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
     """Solve a problem with a method."""
-    if problem.constraints and not method.keeps_constraints:
-        raise InputError(
-            f"the problem has {len(problem.constraints)} constraints, which this method does not "
-            "keep. Choose another method."
-        )
     if problem.infeasible_because:
         run.status, run.message = Status.INFEASIBLE, problem.infeasible_because
         return build_decision(problem, run, Answer(None))

@@ -26,13 +26,10 @@ class Method(NamedTuple):
         message of the run.
     max_evals : int
         Default maximum number of evaluations.
-    keeps_constraints : bool
-        Whether its answers satisfy the constraints of the problem.
     """
 
     solve: Callable[[Problem, Run], Answer]
     max_evals: int
-    keeps_constraints: bool = False
 
 
 def _search_and_prove(problem: Problem, run: Run) -> Answer:

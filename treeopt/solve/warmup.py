@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from treeopt.adapters import from_model
 from treeopt.model.ensemble import Ensemble
+from treeopt.model.joint import Model
 from treeopt.model.link import LINKS, Link
 from treeopt.model.stand_ins import staircase, with_categories
 from treeopt.run.limits import Limits
@@ -38,7 +40,7 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
     limits = Limits(None)
     compile_once(limits)
     compile_dual(limits)
-    for ensemble in _stand_ins() if model is None else [from_model(model)]:
+    for ensemble in _stand_ins() if model is None else _sums_of(from_model(model)):
         x = np.zeros((1, ensemble.n_features))
         many = np.zeros((8, ensemble.n_features))
         for dtype in (np.float32, np.float64):
@@ -55,6 +57,11 @@ def warmup(model: Any = None, *, search: bool = False) -> None:
         for dtype in (np.float32, np.float64):
             for name in LINKS:
                 Link(name)(np.zeros(1, dtype))
+
+
+def _sums_of(model: Model) -> Sequence[Ensemble]:
+    """Return the sums of trees of a model."""
+    return [model] if isinstance(model, Ensemble) else model.sums
 
 
 def _stand_ins() -> list[Ensemble]:

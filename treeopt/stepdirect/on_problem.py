@@ -31,10 +31,10 @@ from treeopt.types import Array, BoolArray, FloatArray, IntArray
 
 def search_black_box(problem: Problem, run: Run) -> Answer:
     """Search until a limit is reached; there is no bound."""
-    objective, places, limits = problem.objective, problem.places, run.limits
-    dimensions = Dimensions([dimension_of(problem, j) for j in range(objective.model.n_features)])
+    prediction, places, limits = problem.prediction, problem.places, run.limits
+    dimensions = Dimensions([dimension_of(problem, j) for j in range(prediction.model.n_features)])
     with limits.pause():  # the conversion of the model, and the compilation of its kernels
-        signed = objective.model.signed(objective.sign)
+        signed = prediction.model.signed(prediction.sign)
         snap = _Snap.of(problem, signed)
         corner = dimensions.values(dimensions.codes(np.zeros((1, dimensions.free.size))))
         snap.predict(corner)
@@ -46,11 +46,11 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
         return cells
 
     def tell(now: Progress) -> None:
-        value = objective.value_of(objective.sign * now.fun)
+        value = prediction.value_of(prediction.sign * now.fun)
 
         def progress() -> DecisionProgress:
             point = places.region(cells_of(now.x))[0]
-            x = named(point, objective.model, problem.columns)
+            x = named(point, prediction.model, problem.columns)
             return DecisionProgress(x, value, np.nan, np.nan, now.nfev, 0, now.time)
 
         run.report(value, np.nan, now.nfev, 0, progress)
@@ -62,7 +62,7 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
         own,
         snap.predict if snap.is_needed else signed,
         dimensions,
-        weights=objective.model.importances,
+        weights=prediction.model.importances,
         at_once=rows_at_once(signed),
         with_points=False,
     )
@@ -71,7 +71,7 @@ def search_black_box(problem: Problem, run: Run) -> Answer:
         (
             int(row["nfev"]),
             float(row["time"]),
-            objective.value_of(objective.sign * row["fun"]),
+            prediction.value_of(prediction.sign * row["fun"]),
             np.nan,
         )
         for row in result.history
@@ -92,7 +92,7 @@ def dimension_of(problem: Problem, column: int) -> Dimension:
         return Choice((np.nan,))
     if problem.grid.position[column] < 0:
         low = high = float(np.clip(0, low, high))
-    name = feature_label(column, problem.objective.model)
+    name = feature_label(column, problem.prediction.model)
     if np.isinf(low) or np.isinf(high):
         raise InputError(
             f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."

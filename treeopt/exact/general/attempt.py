@@ -1,0 +1,127 @@
+"""Solve a problem with constraints, costs or several predictions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.general.solver import GeneralSolver
+from treeopt.exact.general.stating import Contradiction
+from treeopt.model.frames import named
+from treeopt.problem.problem import Problem
+from treeopt.result.answer import Answer
+from treeopt.run.progress import DecisionProgress, gap_between
+from treeopt.run.run import Run
+from treeopt.run.status import Status, Stopped
+from treeopt.types import FloatArray, IntArray
+
+PROVEN = "the optimum is proven"
+
+
+def solve_general(
+    problem: Problem, run: Run, settings: ExactSettings, proof: bool, with_local: bool
+) -> Answer:
+    """Run the local search, the proof or both."""
+    return _Attempt(problem, run, settings).solve(proof, with_local)
+
+
+class _Attempt:
+    """The solution of one problem."""
+
+    def __init__(self, problem: Problem, run: Run, settings: ExactSettings) -> None:
+        self.problem, self.run, self.settings = problem, run, settings
+        self.solver: GeneralSolver | None = None
+
+    def solve(self, proof: bool, with_local: bool) -> Answer:
+        """Run the local search, the proof or both."""
+        run = self.run
+        run.status, run.message = Status.OPTIMAL, PROVEN
+        try:
+            self.solver = GeneralSolver(self.problem, run, self.settings)
+        except Contradiction:
+            run.status = Status.INFEASIBLE
+            return Answer(None)
+        solver = self.solver
+        check = partial(self._report_and_check, proof)
+        with run.until_stopped():
+            starts = self._starts(solver)
+            for x in starts:
+                solver.offer(x)
+            if with_local:
+                solver.begin_local_search(starts)
+            if proof:
+                solver.prove(check)
+            else:
+                solver.improve(check)
+                raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
+        return self._answer(solver, proof)
+
+    def _starts(self, solver: GeneralSolver) -> list[FloatArray]:
+        """Return the user's starting points, the cheapest point, and rows of the data."""
+        problem, space = self.problem, self.problem.space
+        rng = np.random.default_rng(self.run.seed)
+        rows = [] if self.run.start is None else list(problem.read_start(self.run.start))
+        if space.data is not None:
+            data = space.data
+            if len(data) > self.settings.n_starts:
+                data = data[rng.choice(len(data), self.settings.n_starts, replace=False)]
+            rows += list(data)
+        starts = [solver.admissible(row) for row in rows]
+        sizes = np.diff(solver.stated.places.start)
+        for _ in range(max(self.settings.n_starts - len(starts), 1)):
+            places = rng.integers(sizes)
+            numbers = [solver.stated.number_in(k, int(c)) for k, c in enumerate(places)]
+            starts.append(solver.stated.point(np.array(numbers)))
+        return starts
+
+    def _answer(self, solver: GeneralSolver, proof: bool) -> Answer:
+        """Return the final state of the solver as an answer."""
+        run, sense = self.run, self.problem.objective.sense
+        if solver.best is None and solver.proven:
+            run.status = Status.INFEASIBLE
+            return Answer(None, nfev=solver.evaluations, nodes=solver.nodes)
+        bound = sense * min(solver.lowest, solver.value) if proof else np.nan
+        rounding = 2 * solver.tolerance
+        fun = sense * solver.value if solver.best is not None else np.nan
+        if solver.best is None:
+            run.message += ", and no point that satisfies all constraints was found"
+            return Answer(None, bound, rounding, solver.evaluations, solver.nodes)
+        if solver.proven:
+            if gap_between(fun, bound) > rounding:
+                run.status = Status.STOPPED
+                run.message = "the search ended, but rounding errors leave a gap"
+            else:
+                run.status, run.message = Status.OPTIMAL, PROVEN
+        run.note(fun, bound, solver.evaluations)
+        x = solver.best
+        return Answer(self._cells_at(x), bound, rounding, solver.evaluations, solver.nodes, x)
+
+    def _cells_at(self, x: FloatArray) -> IntArray:
+        """Return the cells of a point."""
+        grid = self.problem.grid
+        return np.array(
+            [int(grid.cell_of(j, x[[c]])[0]) for j, c in enumerate(grid.columns.tolist())], np.int64
+        )
+
+    def _report_and_check(self, proof: bool) -> None:
+        """Report the progress of the run, and end it if a limit is reached."""
+        solver = self.solver
+        if solver is None:
+            return
+        sense = self.problem.objective.sense
+        fun = sense * solver.value if solver.best is not None else np.nan
+        bound = sense * min(solver.lowest, solver.value) if proof else np.nan
+        counts = solver.evaluations, solver.nodes
+
+        def progress() -> DecisionProgress:
+            best = solver.best
+            x = None if best is None else named(best, self.problem.inputs, self.problem.columns)
+            gap = gap_between(fun, bound)
+            return DecisionProgress(x, fun, bound, gap, *counts, self.run.limits.time())
+
+        self.run.report(fun, bound, *counts, progress)
+        if not solver.proven:
+            gap = gap_between(fun, bound) if proof else np.inf
+            self.run.check(gap, solver.evaluations)

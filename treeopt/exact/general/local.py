@@ -1,0 +1,118 @@
+"""Local search for problems with constraints and costs: descents from many points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeopt.exact.descent import Call, new_walk
+from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.general.stating import Stated
+from treeopt.exact.general.walk import Stroll, descend
+from treeopt.types import FloatArray, Int32Array
+
+
+class GeneralLocalSearch:
+    """Descents from given points, then from mixtures and neighbors of the best ends.
+
+    Parameters
+    ----------
+    stated : Stated
+        The problem as arrays.
+    starts : list of float64 arrays
+        Points to start from, as values of the free features.
+    seed : int
+        Seed of the random starts.
+    call : callable
+        Calls descents, which may take long.
+    settings : ExactSettings
+        Tuning.
+    """
+
+    def __init__(
+        self, stated: Stated, starts: list[FloatArray], seed: int, call: Call, settings: ExactSettings
+    ) -> None:
+        self.stated, self.starts, self.call, self.settings = stated, starts, call, settings
+        statement = stated.statement
+        p, n_sums = stated.columns.size, statement.sums.size
+        n_places = int(statement.leaves.place_start[-1])
+        self.integer = stated.integer.astype(np.int64)
+        self.stroll = Stroll(
+            walk=new_walk(statement.leaves),
+            x=np.zeros(p),
+            sums=np.zeros(n_sums),
+            along=np.zeros(n_sums),
+            change=np.zeros((n_sums, n_places + p)),
+            rows=np.zeros(statement.rows.row.size),
+            row_scale=stated.row_scales(),
+        )
+        self.rng = np.random.default_rng(seed)
+        self.elite: list[tuple[float, Int32Array, FloatArray]] = []
+        self.penalty = stated.penalty()
+        self.descents = self.failures = 0
+
+    @property
+    def passes(self) -> int:
+        """The number of points at which all lines were scanned."""
+        return int(self.stroll.walk.state["passes"][0])
+
+    @property
+    def work(self) -> int:
+        """The work so far."""
+        settings, leaves = self.settings, self.stated.statement.leaves
+        loops = self.passes + int(self.stroll.walk.state["moves"][0])
+        per_pass = leaves.value.size + 4 * int(leaves.place_start[-1])
+        return int(settings.pass_work * loops * per_pass) + settings.descent_work * self.descents
+
+    def step(self, max_passes: int) -> tuple[float, Int32Array, FloatArray]:
+        """Descend from the next point; return the merit, places and numbers of its end."""
+        if self.starts:
+            x = self.starts.pop(0)
+            places = self.stated.places_at(x)
+        else:
+            places, x = self._new_start()
+        return self.descend_from(places, x, max_passes)
+
+    def descend_from(
+        self, places: Int32Array, x: FloatArray, max_passes: int
+    ) -> tuple[float, Int32Array, FloatArray]:
+        """Descend from a point, and keep the end if it is a good one."""
+        statement, stroll = self.stated.statement, self.stroll
+        merit = float(
+            self.call(
+                descend, statement, stroll, places, x, self.integer, self.penalty, max_passes
+            )
+        )
+        self.descents += 1
+        self.failures += 1
+        end = merit, stroll.walk.at.copy(), stroll.x.copy()
+        if all(abs(merit - known) > 1e-9 * abs(merit) for known, _, _ in self.elite):
+            self.elite.append(end)
+            self.elite.sort(key=lambda each: each[0])
+            del self.elite[self.settings.n_elite :]
+        return end
+
+    def _new_start(self) -> tuple[Int32Array, FloatArray]:
+        """Return a mixture of two good ends, or one of them with some features set at random."""
+        rng, settings = self.rng, self.settings
+        if len(self.elite) > 1 and rng.random() < settings.crossover_share:
+            one, other = rng.choice(len(self.elite), 2, replace=False)
+            which = rng.random(self.integer.size) < 0.5
+            places = np.where(which, self.elite[one][1], self.elite[other][1]).astype(np.int32)
+            return places, np.where(which, self.elite[one][2], self.elite[other][2])
+        _, places, x = self.elite[rng.integers(len(self.elite))]
+        places, x = places.copy(), x.copy()
+        n = rng.integers(settings.min_mutations, settings.max_mutations + 1)
+        for k in rng.integers(places.size, size=n).tolist():
+            n_places = int(np.diff(self.stated.places.start[k : k + 2])[0])
+            places[k] = rng.integers(n_places)
+            x[k] = self.stated.number_in(k, int(places[k]))
+        return places, x
+
+    def box_around(self) -> Int32Array:
+        """Return the places around the end of the last descent that lead to the same leaves."""
+        leaves, walk = self.stated.statement.leaves, self.stroll.walk
+        inside = walk.outside == 0
+        sizes = np.diff(leaves.place_start)
+        low = leaves.low[:, inside].max(axis=1, initial=0)
+        high = np.minimum(leaves.high[:, inside].min(axis=1, initial=np.iinfo(np.int32).max), sizes - 1)
+        return np.concatenate([low, high]).astype(np.int32)

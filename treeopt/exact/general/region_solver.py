@@ -1,0 +1,644 @@
+"""The cheapest point of a box in which all predictions are constant.
+
+Without rows and logic, each feature is chosen alone. Otherwise a small branch and bound runs on
+linear programs: it branches on alternatives of clauses, on features that must be 0, on fees and on
+integers. The linear program gives the multipliers of the rows and a point; the bound follows from
+the multipliers by weak duality, with rounding errors on the safe side, and not from the solver's
+word. The point is checked as a user would check it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from treeopt.exact.general.statement import HUGE
+from treeopt.exact.general.stating import Stated
+from treeopt.problem.constraints import Row, Within
+from treeopt.types import FloatArray, IntArray
+
+UNIT = 2.0**-50
+TIGHTEN = (1e-12, 1e-10, 1e-8, 1e-6, 0.0)
+"""Rows are tightened by this share of their size, so that the point satisfies them as computed."""
+
+
+class Solved(NamedTuple):
+    """The solution of a box.
+
+    Attributes
+    ----------
+    x : float64 array or None
+        The cheapest point, as values of the free features; None if none was found.
+    bound : float
+        Lower bound on the costs of all points of the box; infinite if there is none.
+    """
+
+    x: FloatArray | None
+    bound: float
+
+
+class Piece(NamedTuple):
+    """A part of a box: places of each feature, bounds on their numbers, and rows that must hold."""
+
+    first: IntArray
+    last: IntArray
+    low: FloatArray
+    high: FloatArray
+    rows: tuple[int, ...]
+
+
+class RegionSolver:
+    """Finds the cheapest points of boxes of one problem.
+
+    Parameters
+    ----------
+    stated : Stated
+        The problem as arrays.
+    max_pieces : int
+        Maximum number of linear programs per box.
+    """
+
+    def __init__(self, stated: Stated, max_pieces: int = 2000) -> None:
+        self.stated, self.max_pieces = stated, max_pieces
+        statement = stated.statement
+        self.features, self.rows, self.logic = statement.features, statement.rows, statement.logic
+        self.p = stated.columns.size
+        self.must = tuple(np.flatnonzero(~self.rows.row["is_literal"]).tolist())
+        self.is_simple = not (
+            self.must or self.logic.clause_start.size > 1 or self.logic.count.size > 0
+        )
+        self.programs = 0
+
+    # Costs
+
+    def cost(self, k: int, x: float, place: int, slope: float = 0.0) -> float:
+        """Return the cost of a feature at a number, plus ``slope * x``."""
+        f = self.features
+        if f.feature["has_table"][k]:
+            return float(f.place["table"][f.feature["place_start"][k] + place])
+        total = (f.feature["slope"][k] + slope) * x
+        for i in range(f.feature["kink_start"][k], f.feature["kink_end"][k]):
+            total += f.kink["weight"][i] * abs(x - f.kink["at"][i])
+            total += f.kink["fee"][i] if x != f.kink["at"][i] else 0.0
+        return float(total)
+
+    def _candidates(self, piece: Piece, k: int) -> list[tuple[float, int]]:
+        """Return numbers among which a cost is minimal, with their places."""
+        f, first, last = self.features, int(piece.first[k]), int(piece.last[k])
+        origin = int(f.feature["place_start"][k])
+        places = (
+            (first, last)
+            if f.feature["ordered"][k] and not f.feature["has_table"][k]
+            else range(first, last + 1)
+        )
+        found = []
+        for c in places:
+            low = max(float(f.place["low"][origin + c]), float(piece.low[k]))
+            high = min(float(f.place["high"][origin + c]), float(piece.high[k]))
+            found += [(low, c), (high, c)] if low <= high else []
+        for i in range(int(f.feature["stop_start"][k]), int(f.feature["stop_end"][k])):
+            at, c = float(f.stop["at"][i]), int(f.stop["place"][i])
+            if first <= c <= last and piece.low[k] <= at <= piece.high[k]:
+                found.append((at, c))
+        return found
+
+    def lowest(self, piece: Piece, k: int, tilt: float, slope: float) -> tuple[float, float, int]:
+        """Return the minimum cost plus ``tilt * x`` of a feature, where it is, and its place."""
+        best, at, place = np.inf, 0.0, int(piece.first[k])
+        for x, c in self._candidates(piece, k):
+            value = self.cost(k, x, c, slope + tilt)
+            if value < best or (value == best and abs(x) < abs(at)):
+                best, at, place = value, x, c
+        return best, at, place
+
+    # The search
+
+    def solve(
+        self,
+        box: Any,
+        slopes: FloatArray | None = None,
+        cutoff: float = np.inf,
+        holds: Callable[[FloatArray], bool] | None = None,
+        tolerance: float = 0.0,
+    ) -> Solved:
+        """Return the cheapest point of a box.
+
+        Parameters
+        ----------
+        box : int32 array
+            First places of all features, then last places.
+        slopes : float64 array, optional
+            More cost per unit of each feature.
+        cutoff : float
+            Points that cost this or more are of no interest.
+        holds : callable, optional
+            Tells whether a point, as values of the free features, satisfies all constraints as
+            a user checks them. By default, those of the problem.
+        tolerance : float
+            The bound may be this far below the cost of the point.
+        """
+        p, f = self.p, self.features
+        slopes = np.zeros(p) if slopes is None else slopes
+        first, last = box[:p].astype(np.int64), box[p:].astype(np.int64)
+        whole = Piece(first, last, np.full(p, -np.inf), np.full(p, np.inf), self.must)
+        if self.is_simple:
+            found = [self.lowest(whole, k, 0.0, slopes[k]) for k in range(p)]
+            x = np.array([at for _, at, _ in found])
+            total = sum(value for value, _, _ in found)
+            size = sum(abs(value) for value, _, _ in found)
+            return Solved(x, float(total - UNIT * size * (p + 4)))
+        del f
+        if holds is None:
+            stated = self.stated
+
+            def holds(x: FloatArray) -> bool:
+                return stated.problem.holds(stated.point(x))
+
+        return self._search(whole, slopes, cutoff, holds, tolerance)
+
+    def relax(self, box: Any) -> tuple[FloatArray | None, FloatArray, bool]:
+        """Return point and multipliers of the linear program of a box.
+
+        If it is infeasible, there is no point, and the multipliers show it if the last entry is
+        True.
+        """
+        p = self.p
+        first, last = box[:p].astype(np.int64), box[p:].astype(np.int64)
+        piece = Piece(first, last, np.full(p, -np.inf), np.full(p, np.inf), self.must)
+        hulls = [self._hull(piece, k) for k in range(p)]
+        program = _Program(self, piece, np.zeros(p), hulls)
+        self.programs += 1
+        x, y = program.solve()
+        if x is not None:
+            return x, y, False
+        ray = program.ray()
+        if ray is None:
+            return None, y, False
+        return None, ray, self._dual(piece, np.zeros(p), ray, costs=False) > 0
+
+    def _search(
+        self,
+        whole: Piece,
+        slopes: FloatArray,
+        cutoff: float,
+        holds: Callable[[FloatArray], bool],
+        tolerance: float,
+    ) -> Solved:
+        """Branch and bound on linear programs, best bound first."""
+        number, best, value, left_open = count(), None, cutoff, np.inf
+        heap: list[tuple[float, int, Piece]] = [(-np.inf, next(number), whole)]
+        done = 0
+        while heap:
+            bound, _, piece = heapq.heappop(heap)
+            if bound >= value - tolerance:
+                left_open = min(left_open, bound)
+                continue
+            done += 1
+            if done > self.max_pieces:
+                left_open = min(left_open, bound)
+                continue
+            bound, x = self._relaxation(piece, slopes, bound)
+            if x is None:  # no point, or none that the solver finds
+                if bound < np.inf:
+                    left_open = min(left_open, bound)
+                continue
+            point = self._polished(piece, slopes, x, holds)
+            if point is not None:
+                cost = self._cost_of(point, slopes)
+                if cost < value:
+                    best, value = point, cost
+                if cost - bound <= tolerance:
+                    left_open = min(left_open, bound)
+                    continue
+            if bound >= value - tolerance:
+                left_open = min(left_open, bound)
+                continue
+            children = self._branch(piece, slopes, x)
+            if not children:
+                left_open = min(left_open, bound)
+            for child in children:
+                heapq.heappush(heap, (bound, next(number), child))
+        return Solved(best, float(min(left_open, value) if best is not None else left_open))
+
+    def _cost_of(self, x: FloatArray, slopes: FloatArray) -> float:
+        """Return the cost of a point."""
+        return sum(
+            self.cost(k, float(x[k]), self._place(k, float(x[k])), float(slopes[k]))
+            for k in range(self.p)
+        )
+
+    def _place(self, k: int, x: float) -> int:
+        """Return the place of a number; -1 if it is not admissible."""
+        f = self.features
+        origin, end = self.stated.places.start[k : k + 2]
+        inside = np.flatnonzero(
+            (f.place["low"][origin:end] <= x) & (x <= f.place["high"][origin:end])
+        )
+        return int(inside[0]) if inside.size else -1
+
+    # Linear programs
+
+    def _hull(self, piece: Piece, k: int) -> tuple[float, float]:
+        """Return the minimum and maximum number of a feature in a piece."""
+        f, origin = self.features, int(self.features.feature["place_start"][k])
+        places = slice(origin + int(piece.first[k]), origin + int(piece.last[k]) + 1)
+        low = max(float(f.place["low"][places].min()), float(piece.low[k]))
+        high = min(float(f.place["high"][places].max()), float(piece.high[k]))
+        return low, high
+
+    def _relaxation(
+        self, piece: Piece, slopes: FloatArray, known: float
+    ) -> tuple[float, FloatArray | None]:
+        """Return a bound on a piece, and the point of its linear program."""
+        hulls = [self._hull(piece, k) for k in range(self.p)]
+        if any(low > high for low, high in hulls) or self._is_empty(piece, hulls):
+            return np.inf, None
+        program = _Program(self, piece, slopes, hulls)
+        self.programs += 1
+        x, y = program.solve()
+        if x is None:
+            ray = program.ray()
+            if ray is not None and self._dual(piece, np.zeros(self.p), ray, costs=False) > 0:
+                return np.inf, None
+            return max(known, self._dual(piece, slopes, np.zeros(self.rows.row.size))), None
+        return max(known, self._dual(piece, slopes, y)), x
+
+    def _is_empty(self, piece: Piece, hulls: list[tuple[float, float]]) -> bool:
+        """Return whether a row cannot hold by the ends of its features alone."""
+        rows = self.rows
+        for r in piece.rows:
+            entries = range(int(rows.row["start"][r]), int(rows.row["end"][r]))
+            low = high = 0.0
+            size = float(rows.row["size"][r])
+            for i in entries:
+                k, a = int(rows.entry["feature"][i]), float(rows.entry["factor"][i])
+                ends = sorted((a * hulls[k][0], a * hulls[k][1]))
+                low, high = low + ends[0], high + ends[1]
+                size += float(rows.entry["size"][i]) * max(abs(hulls[k][0]), abs(hulls[k][1]))
+            slip = float(rows.row["error"][r]) * size
+            if size < HUGE and (
+                low - slip > rows.row["high"][r] or high + slip < rows.row["low"][r]
+            ):
+                return True
+        return False
+
+    def _dual(self, piece: Piece, slopes: FloatArray, y: FloatArray, costs: bool = True) -> float:
+        """Return the bound on the costs that multipliers of the rows give."""
+        rows, tilt = self.rows, np.zeros(self.p)
+        total = size = 0.0
+        for r in np.flatnonzero(y).tolist():
+            a, b = int(rows.row["start"][r]), int(rows.row["end"][r])
+            tilt[rows.entry["feature"][a:b]] += y[r] * rows.entry["factor"][a:b]
+        reach = np.zeros(self.p)
+        for k in range(self.p):
+            if costs:
+                value, at, _ = self.lowest(piece, k, float(tilt[k]), float(slopes[k]))
+            else:
+                found = [(tilt[k] * x, x) for x, _ in self._candidates(piece, k)]
+                value, at = min(found) if found else (np.inf, 0.0)
+            total += value
+            size += abs(value)
+            reach[k] = abs(at)
+        for r in np.flatnonzero(y).tolist():
+            a, b = int(rows.row["start"][r]), int(rows.row["end"][r])
+            limit = rows.row["high"][r] if y[r] > 0 else rows.row["low"][r]
+            if np.isinf(limit):
+                return -np.inf
+            slip = rows.row["error"][r] * (
+                rows.row["size"][r] + rows.entry["size"][a:b] @ reach[rows.entry["feature"][a:b]]
+            )
+            total -= y[r] * limit + abs(y[r]) * slip
+            size += abs(y[r] * limit)
+        return float(total - UNIT * size * (self.p + 4))
+
+    # Points
+
+    def _polished(
+        self, piece: Piece, slopes: FloatArray, x: FloatArray, holds: Callable[[FloatArray], bool]
+    ) -> FloatArray | None:
+        """Return an admissible point near that of the linear program; None if there is none."""
+        hulls = [self._hull(piece, k) for k in range(self.p)]
+        for share in TIGHTEN:
+            point: FloatArray | None = x
+            if share:
+                point, _ = _Program(self, piece, slopes, hulls, share).solve()
+                self.programs += 1
+            if point is None:
+                continue
+            point = self._snapped(piece, point, hulls)
+            if point is None:
+                return None
+            point = self._balanced(piece, point, hulls)
+            if holds(point):
+                return point
+        return None
+
+    def _snapped(
+        self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]
+    ) -> FloatArray | None:
+        """Return a point moved to admissible numbers next to it; None if one is far from any."""
+        f, out = self.features, x.copy()
+        for k in range(self.p):
+            low, high = hulls[k]
+            value = min(max(float(x[k]), low), high)
+            if self.stated.integer[k]:
+                nearest = float(np.round(value))
+                if abs(nearest - value) > 1e-6:
+                    return None
+                value = nearest
+            if self._place(k, value) < 0:
+                near = sorted(self._candidates(piece, k), key=lambda each: abs(each[0] - value))
+                origin = int(f.feature["place_start"][k])
+                places = slice(origin + int(piece.first[k]), origin + int(piece.last[k]) + 1)
+                ends = np.concatenate(
+                    [f.place["low"][places], f.place["high"][places], [v for v, _ in near]]
+                )
+                value_near = float(ends[np.argmin(np.abs(ends - value))])
+                if abs(value_near - value) > 1e-9 * max(1.0, abs(value)):
+                    return None
+                value = value_near
+            out[k] = value
+        return out
+
+    def _balanced(
+        self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]
+    ) -> FloatArray:
+        """Return a point whose equalities hold to the last bits, as far as possible."""
+        rows, x = self.rows, x.copy()
+        equal = [r for r in piece.rows if rows.row["low"][r] == rows.row["high"][r]]
+        for _ in range(4 if equal else 0):
+            for r in equal:
+                entries = np.arange(rows.row["start"][r], rows.row["end"][r])
+                own = rows.entry["feature"][entries]
+                free = [
+                    (min(x[k] - hulls[k][0], hulls[k][1] - x[k]) * abs(rows.entry["factor"][i]), i)
+                    for k, i in zip(own.tolist(), entries.tolist(), strict=True)
+                    if not self.stated.integer[k] and hulls[k][0] < x[k] < hulls[k][1]
+                ]
+                if not free:
+                    continue
+                terms = [
+                    float(rows.entry["factor"][i]) * float(x[rows.entry["feature"][i]])
+                    for i in entries
+                ]
+                _, i = max(free)
+                k = int(rows.entry["feature"][i])
+                rest = _sum([t for t, e in zip(terms, entries, strict=True) if e != i])
+                to = (float(rows.row["low"][r]) - rest) / float(rows.entry["factor"][i])
+                if hulls[k][0] <= to <= hulls[k][1]:
+                    x[k] = to
+        return x
+
+    # Branching
+
+    def _branch(self, piece: Piece, slopes: FloatArray, x: FloatArray) -> list[Piece]:
+        """Divide a piece where the point of its linear program is not admissible or not exact."""
+        return (
+            self._branch_on_logic(piece, x)
+            or self._branch_on_numbers(piece, x)
+            or self._branch_on_fees(piece, x)
+        )
+
+    def _branch_on_logic(self, piece: Piece, x: FloatArray) -> list[Piece]:
+        """Divide a piece by a clause or a count that the point violates."""
+        logic, f = self.logic, self.features
+        point = self.stated.point(x)
+        for clause in self.stated.clauses:
+            if any(literal.holds(point) for literal in clause):
+                continue
+            children = []
+            for literal in clause:
+                if isinstance(literal, Row):
+                    r = len(self.stated.rows) + self.stated.literal_rows.index(literal)
+                    if r not in piece.rows:
+                        children.append(piece._replace(rows=(*piece.rows, r)))
+                elif isinstance(literal, Within):
+                    children += self._within(piece, literal)
+            if children or all(not isinstance(literal, Row) for literal in clause):
+                return children
+        for i in range(logic.count.size):
+            entries = range(int(logic.count["start"][i]), int(logic.count["end"][i]))
+            own = [
+                (int(logic.counted["feature"][q]), int(logic.counted["zero"][q])) for q in entries
+            ]
+            apart = [(k, zero) for k, zero in own if x[k] != 0]
+            if len(apart) <= logic.count["most"][i]:
+                continue
+            open_ = [(k, z) for k, z in apart if piece.first[k] <= z <= piece.last[k]]
+            if not open_:
+                return []
+            k, zero = min(open_, key=lambda each: abs(x[each[0]]))
+            del f
+            return self._split_at(piece, k, zero)
+        return []
+
+    def _within(self, piece: Piece, literal: Within) -> list[Piece]:
+        """Return the parts of a piece in which a feature is in a set, as runs of places."""
+        k, f = self.stated.feature_of[literal.column], self.features
+        origin = int(f.feature["place_start"][k])
+        first, last = int(piece.first[k]), int(piece.last[k])
+        inside = literal.admits(f.place["low"][origin + first : origin + last + 1])
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], inside.astype(int), [0]])))
+        return [
+            self._restricted(piece, k, first + a, first + b - 1)
+            for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+        ]
+
+    def _restricted(self, piece: Piece, k: int, first: int, last: int) -> Piece:
+        """Return a piece with other places of a feature."""
+        new_first, new_last = piece.first.copy(), piece.last.copy()
+        new_first[k], new_last[k] = first, last
+        return piece._replace(first=new_first, last=new_last)
+
+    def _split_at(self, piece: Piece, k: int, place: int) -> list[Piece]:
+        """Return a piece at one place of a feature, and at the places before and after it."""
+        first, last = int(piece.first[k]), int(piece.last[k])
+        runs = [(place, place), (first, place - 1), (place + 1, last)]
+        return [self._restricted(piece, k, a, b) for a, b in runs if a <= b]
+
+    def _branch_on_numbers(self, piece: Piece, x: FloatArray) -> list[Piece]:
+        """Divide a piece at a number that is not admissible: not an integer, or in a gap."""
+        f = self.features
+        for k in range(self.p):
+            value, origin = float(x[k]), int(f.feature["place_start"][k])
+            first, last = int(piece.first[k]), int(piece.last[k])
+            if not f.feature["ordered"][k]:
+                if last > first:
+                    middle = (first + last) // 2
+                    return [
+                        self._restricted(piece, k, first, middle),
+                        self._restricted(piece, k, middle + 1, last),
+                    ]
+                continue
+            own = f.place[origin + first : origin + last + 1]
+            lows, highs = own["low"], own["high"]
+            inside = bool(((lows <= value) & (value <= highs)).any())
+            whole = bool(self.stated.integer[k])
+            if inside and not (whole and abs(value - np.round(value)) > 1e-9):
+                continue
+            if whole and inside:
+                below, above = float(np.floor(value)), float(np.ceil(value))
+            else:
+                before, after = highs[highs < value], lows[lows > value]
+                if not (before.size and after.size):
+                    continue
+                below, above = float(before.max()), float(after.min())
+            if min(abs(value - below), abs(above - value)) <= 1e-9 * max(1.0, abs(value)):
+                continue
+            high, low = piece.high.copy(), piece.low.copy()
+            high[k], low[k] = min(high[k], below), max(low[k], above)
+            return [piece._replace(high=high), piece._replace(low=low)]
+        return []
+
+    def _branch_on_fees(self, piece: Piece, x: FloatArray) -> list[Piece]:
+        """Divide a piece at a reference with a fee, or at a kink that is not convex."""
+        f = self.features
+        for k in range(self.p):
+            low, high = self._hull(piece, k)
+            for i in range(int(f.feature["kink_start"][k]), int(f.feature["kink_end"][k])):
+                at = float(f.kink["at"][i])
+                is_exact = f.kink["fee"][i] == 0 and f.kink["weight"][i] >= 0
+                if is_exact or not low <= at <= high or low == high:
+                    continue
+                place = self._place(k, at)
+                if f.kink["fee"][i] != 0 and piece.first[k] <= place <= piece.last[k]:
+                    if piece.first[k] < piece.last[k]:
+                        return self._split_at(piece, k, place)
+                elif low < at < high:
+                    new_high, new_low = piece.high.copy(), piece.low.copy()
+                    new_high[k] = new_low[k] = at
+                    return [piece._replace(high=new_high), piece._replace(low=new_low)]
+        return []
+
+
+def _sum(terms: list[float]) -> float:
+    """Return a sum, rounded once."""
+    import math
+
+    return math.fsum(terms)
+
+
+class _Program:
+    """The linear program of a piece: features of rows, and distances from references."""
+
+    def __init__(
+        self,
+        solver: RegionSolver,
+        piece: Piece,
+        slopes: FloatArray,
+        hulls: list[tuple[float, float]],
+        tighten: float = 0.0,
+    ) -> None:
+        f, rows = solver.features, solver.rows
+        self.solver, self.piece, self.hulls = solver, piece, hulls
+        self.p, self.n_rows = solver.p, rows.row.size
+        cost = [0.0] * self.p
+        bounds = [tuple(v if abs(v) < HUGE else None for v in hull) for hull in hulls]
+        upper: list[tuple[dict[int, float], float, int, float]] = []
+        equal: list[tuple[dict[int, float], float, int]] = []
+        for k in range(self.p):
+            if f.feature["has_table"][k]:
+                continue
+            cost[k] += float(f.feature["slope"][k] + slopes[k])
+            low, high = hulls[k]
+            for i in range(int(f.feature["kink_start"][k]), int(f.feature["kink_end"][k])):
+                weight, at = float(f.kink["weight"][i]), float(f.kink["at"][i])
+                if weight == 0:
+                    continue
+                if at <= low or at >= high or weight < 0:
+                    if weight < 0 and low < at < high and low > -HUGE and high < HUGE:
+                        rise = (abs(high - at) - abs(low - at)) / (high - low)
+                        cost[k] += weight * rise
+                    else:
+                        cost[k] += weight if at <= low else -weight
+                    continue
+                t = len(cost)
+                cost.append(weight)
+                bounds.append((0.0, None))
+                upper.append(({k: 1.0, t: -1.0}, at, -1, 0.0))
+                upper.append(({k: -1.0, t: -1.0}, -at, -1, 0.0))
+        for r in piece.rows:
+            entries = range(int(rows.row["start"][r]), int(rows.row["end"][r]))
+            terms = {int(rows.entry["feature"][i]): float(rows.entry["factor"][i]) for i in entries}
+            size = float(rows.row["size"][r]) + sum(
+                abs(a) * min(max(abs(hulls[k][0]), abs(hulls[k][1])), 1e9) for k, a in terms.items()
+            )
+            low, high = float(rows.row["low"][r]), float(rows.row["high"][r])
+            if low == high:
+                equal.append((terms, low, r))
+                continue
+            if high < np.inf:
+                upper.append((terms, high - tighten * size, r, 1.0))
+            if low > -np.inf:
+                negative = {k: -a for k, a in terms.items()}
+                upper.append((negative, -low - tighten * size, r, -1.0))
+        self.cost, self.bounds, self.upper, self.equal = cost, bounds, upper, equal
+
+    def _matrix(self, entries: list[dict[int, float]], n: int) -> FloatArray:
+        matrix = np.zeros((len(entries), n))
+        for i, terms in enumerate(entries):
+            for k, a in terms.items():
+                matrix[i, k] = a
+        return matrix
+
+    def solve(self) -> tuple[FloatArray | None, FloatArray]:
+        """Return the point and the multipliers of the rows; no point if it is infeasible."""
+        n = len(self.cost)
+        result = linprog(
+            self.cost,
+            A_ub=self._matrix([u[0] for u in self.upper], n) if self.upper else None,
+            b_ub=[u[1] for u in self.upper] if self.upper else None,
+            A_eq=self._matrix([e[0] for e in self.equal], n) if self.equal else None,
+            b_eq=[e[1] for e in self.equal] if self.equal else None,
+            bounds=self.bounds,
+            method="highs",
+        )
+        y = np.zeros(self.n_rows)
+        if result.status != 0:
+            return None, y
+        if self.upper:
+            for (_, _, r, sign), marginal in zip(self.upper, result.ineqlin.marginals, strict=True):
+                if r >= 0:
+                    y[r] -= sign * marginal
+        if self.equal:
+            for (_, _, r), marginal in zip(self.equal, result.eqlin.marginals, strict=True):
+                y[r] -= marginal
+        return result.x[: self.p].copy(), y
+
+    def ray(self) -> FloatArray | None:
+        """Return multipliers that prove that the rows contradict each other; None if not found.
+
+        They are those of the program that minimizes the sum of all violations.
+        """
+        rows = [(t, b, r, s) for t, b, r, s in self.upper if r >= 0]
+        equal = [(e[0], e[1], e[2], 0.0) for e in self.equal]
+        n = self.p + len(rows) + 2 * len(equal)
+        cost = [0.0] * self.p + [1.0] * (n - self.p)
+        bounds = [*self.bounds[: self.p], *[(0.0, None)] * (n - self.p)]
+        upper = [{**t, self.p + i: -1.0} for i, (t, _, _, _) in enumerate(rows)]
+        at = self.p + len(rows)
+        balance = [{**e[0], at + 2 * i: 1.0, at + 2 * i + 1: -1.0} for i, e in enumerate(equal)]
+        result = linprog(
+            cost,
+            A_ub=self._matrix(upper, n) if upper else None,
+            b_ub=[b for _, b, _, _ in rows] if upper else None,
+            A_eq=self._matrix(balance, n) if balance else None,
+            b_eq=[e[1] for e in equal] if balance else None,
+            bounds=bounds,
+            method="highs",
+        )
+        if result.status != 0:
+            return None
+        y = np.zeros(self.n_rows)
+        if upper:
+            for (_, _, r, sign), marginal in zip(rows, result.ineqlin.marginals, strict=True):
+                y[r] -= sign * marginal
+        if balance:
+            for (_, _, r, _), marginal in zip(equal, result.eqlin.marginals, strict=True):
+                y[r] -= marginal
+        return y

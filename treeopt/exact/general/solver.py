@@ -1,0 +1,353 @@
+"""Combine the parts of the general solver: the tree search, answers to its questions, the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.general.local import GeneralLocalSearch
+from treeopt.exact.general.nodes import BOX, MAX_RAYS, POINT, ROWS
+from treeopt.exact.general.region_solver import RegionSolver
+from treeopt.exact.general.statement import SOFTMAX
+from treeopt.exact.general.stating import Stated
+from treeopt.exact.general.tree import ASKED, DONE, FULL, advance, new_general
+from treeopt.exact.tree_search import ENDLESS, grown
+from treeopt.problem.problem import Problem
+from treeopt.problem.terms import ProductTerm
+from treeopt.run.run import Run
+from treeopt.run.watch import Watch
+from treeopt.types import FloatArray, Int32Array
+
+LP_TOLERANCE = 1e-9
+"""Relative distance of a cost and its bound at which a linear program counts as solved."""
+
+
+class GeneralSolver:
+    """The state of search and proof of one problem.
+
+    Attributes
+    ----------
+    best : float64 array or None
+        The best point, as a point of the problem; None if there is none yet.
+    value : float
+        Its value times the sense; smaller is better.
+    lowest : float
+        Lower bound on the values of all points, times the sense.
+    proven : bool
+        Whether no better point exists, up to rounding.
+    """
+
+    def __init__(self, problem: Problem, run: Run, settings: ExactSettings) -> None:
+        self.problem, self.run, self.limits, self.settings = problem, run, run.limits, settings
+        self.stated = Stated(problem, run.limits, settings)
+        self.regions = RegionSolver(self.stated)
+        self.search = new_general(self.stated.statement, 0.0, settings)
+        self.best: FloatArray | None = None
+        self.value, self.lowest = np.inf, -np.inf
+        self.proven = False
+        self.n_offers = self.n_rays = 0
+        self.local: GeneralLocalSearch | None = None
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes so far."""
+        return int(self.search.state["nodes"][0])
+
+    @property
+    def evaluations(self) -> int:
+        """Number of points so far at which the objective was examined."""
+        return self.n_offers + (0 if self.local is None else self.local.passes)
+
+    # Points
+
+    def offer(self, x: FloatArray) -> float:
+        """Return the signed value of a point; keep it if it is feasible and the best so far.
+
+        The value is infinite if the point is not feasible.
+        """
+        self.n_offers += 1
+        if not self.problem.holds(x):
+            return np.inf
+        value = self.problem.objective.sense * self.problem.objective.value_at(x)
+        if value < self.value:
+            self.value, self.best = value, x.copy()
+            self.search.state["best"] = value
+            self.search.state["tolerance"] = self.tolerance
+        return value
+
+    def admissible(self, x: FloatArray) -> FloatArray:
+        """Return a point moved to the nearest admissible numbers, feature by feature."""
+        stated, features = self.stated, self.stated.statement.features
+        values = np.empty(stated.columns.size)
+        for k, column in enumerate(stated.columns.tolist()):
+            own = slice(*stated.places.start[k : k + 2])
+            low, high = features.place["low"][own], features.place["high"][own]
+            near = np.clip(x[column], low, high)
+            value = (
+                float(near[np.argmin(np.abs(near - x[column]))])
+                if x[column] == x[column]
+                else float(near[0])
+            )
+            if stated.integer[k]:
+                value = float(np.round(value))
+            values[k] = value if value == value else float(np.clip(0.0, low[0], high[0]))
+        return stated.point(values)
+
+    @property
+    def tolerance(self) -> float:
+        """How far the value of a solved node may be above its bound, due to rounding."""
+        if self.best is None:
+            return 0.0
+        objective, x = self.problem.objective, self.best
+        predictions = [float(r.predict(x[None, :])[0]) for r in objective.responses]
+        parts = objective.contributions(x, predictions)
+        size = sum(map(abs, parts.values()))
+        return 4 * self._model_error(predictions) + 1e-13 * size + LP_TOLERANCE * self._cost_size(x)
+
+    def _cost_size(self, x: FloatArray) -> float:
+        """Return the sum of the absolute costs at a point, if linear programs are needed."""
+        if self.regions.is_simple:
+            return 0.0
+        features, stated = self.stated.statement.features, self.stated
+        total = 0.0
+        for k, column in enumerate(stated.columns.tolist()):
+            if features.feature["is_priced"][k]:
+                total += abs(
+                    self.regions.cost(k, float(x[column]), self.regions._place(k, float(x[column])))
+                )
+        return total
+
+    def _model_error(self, predictions: list[float]) -> float:
+        """Return by how much the objective may be off because sums are rounded."""
+        statement, parts = self.stated.statement, self.stated.statement.parts
+        total = 0.0
+        for i in range(parts.size):
+            if not parts["in_objective"][i]:
+                continue
+            error = float(statement.sums["error"][parts["start"][i] : parts["end"][i]].sum())
+            is_linear = parts["kind"][i] != SOFTMAX and parts["link"][i] == 0
+            if is_linear and not parts["is_product"][i]:
+                total += error
+                continue
+            # Links are at most as steep as their largest slope near the prediction.
+            size = max(map(abs, predictions), default=1.0)
+            steep = (
+                1.0 if is_linear else max(1.0, float(abs(parts["slope"][i]))) * max(size, 1.0) * 4
+            )
+            factor = abs(parts["weight"][i]) * (self._reach(i) if parts["is_product"][i] else 1.0)
+            total += factor * (steep * error + 4 * parts["error"][i] * max(size, 1.0))
+        return total
+
+    def _reach(self, i: int) -> float:
+        """Return the largest factor of a product near the best point."""
+        parts, k = self.stated.statement.parts, int(self.stated.statement.parts["feature"][i])
+        x = 0.0 if k < 0 or self.best is None else float(self.best[self.stated.columns[k]])
+        return abs(x - float(parts["minus"][i])) + 1.0
+
+    # Local search
+
+    def begin_local_search(self, starts: list[FloatArray]) -> None:
+        """Prepare the local search from some points of the problem."""
+        columns = self.stated.columns
+        self.local = GeneralLocalSearch(
+            self.stated,
+            [x[columns] for x in starts],
+            self.run.seed,
+            self.limits.call,
+            self.settings,
+        )
+
+    def descend_from(self, x: FloatArray) -> None:
+        """Descend from a point of the problem."""
+        local, own = self.local, x[self.stated.columns]
+        if local is not None and local.passes < self.run.max_evals:
+            local.descend_from(self.stated.places_at(own), own, self.run.max_evals)
+            self._offer_end(local)
+
+    def search_locally(self, until: float) -> None:
+        """Descend from more points until some work is done."""
+        local = self.local
+        while local is not None and local.work < until and local.passes < self.run.max_evals:
+            if not (local.starts or local.elite) or self.limits.is_over():
+                return
+            local.step(self.run.max_evals)
+            self._offer_end(local)
+
+    def _offer_end(self, local: GeneralLocalSearch) -> None:
+        """Offer the cheapest point of the region in which a descent ended."""
+        if self.limits.flag[0]:
+            return
+        before = self.value
+        x = self.stated.point(local.stroll.x)
+        value = self.offer(x)
+        if value == self.value or np.isinf(value):
+            slopes, _ = self._slopes(x)
+            solved = self.regions.solve(local.box_around(), slopes, tolerance=self._lp_tolerance())
+            if solved.x is not None:
+                self.offer(self.stated.point(solved.x))
+        if self.value < before:
+            local.failures = 0
+
+    # Proof
+
+    def prove(self, check: Callable[[], None]) -> None:
+        """Prove the optimum, unless ``check`` raises an exception first."""
+        watch = Watch(check, self.limits)
+        work, settings = self.settings.first_work, self.settings
+        self.search_locally(settings.start_work)
+        watch.raise_if_stopped()
+        while not self.proven:
+            outcome = self._turn(work, watch)
+            watch.raise_if_stopped()
+            self._update_bound()
+            self.proven = outcome == DONE
+            if not self.proven:
+                self._local_turn()
+                watch.raise_if_stopped()
+            watch.check()
+            work = min(2 * work, settings.max_work)
+
+    def improve(self, check: Callable[[], None]) -> None:
+        """Search until ``check`` raises an exception, or if there is only one point."""
+        watch = Watch(check, self.limits)
+        local = self.local
+        while local is not None and (local.starts or local.elite):
+            self.search_locally(local.work + 1)
+            watch.check()
+            if not self.stated.columns.size:
+                return
+
+    def _local_turn(self) -> None:
+        """Run the local search for its share of the work."""
+        local, settings = self.local, self.settings
+        if local is None:
+            return
+        fruitful = local.failures < settings.max_failures
+        share = settings.search_share if fruitful else settings.late_search_share
+        spent = settings.box_work * int(self.search.state["spent"][0])
+        self.search_locally(min(share * spent, local.work + settings.max_work))
+
+    def _turn(self, work: int, watch: Watch) -> int:
+        """Continue the tree search for some work, and answer its questions."""
+        settings, statement = self.settings, self.stated.statement
+        end = int(self.search.state["spent"][0]) + max(work // settings.box_work, 1)
+        while True:
+            boxes = max(end - int(self.search.state["spent"][0]), 1)
+            outcome: int = self.limits.call(
+                advance, statement, self.search, settings.tree_min_gain, boxes
+            )
+            if outcome == ASKED:
+                self._answer()
+                if watch.is_over():
+                    return outcome
+                continue
+            if outcome == FULL:
+                self._make_room()
+                continue
+            return outcome
+
+    def _make_room(self) -> None:
+        """Make room for more open nodes, or plunge as deep as possible if memory is scarce."""
+        search, settings = self.search, self.settings
+        more = search.heap.bound.size
+        if 2 * search.heap.pool.nbytes > settings.tree_bytes:
+            if search.state["plunge_nodes"][0] < ENDLESS:
+                search.state["plunge_nodes"] = ENDLESS
+                return
+            more = 4 * settings.max_levels
+        self.search = grown(search, more, self.limits.is_over, settings.copied_bytes)
+
+    def _answer(self) -> None:
+        """Answer what the tree search asks: the value of a point, or the solution of a box."""
+        state, room = self.search.state, self.search.room
+        asked, at = int(state["asked"][0]), int(state["asked_level"][0])
+        bound = float(state["asked_bound"][0])
+        if asked == POINT:
+            value = self.offer(self.stated.point(room.point.copy()))
+            if value - bound <= self.tolerance:
+                self.search.level[at]["pending"] = 0
+                self._note_tie(bound)
+        elif asked == BOX:
+            self._solve_box(self.search.level_box[at].copy(), bound)
+        elif asked == ROWS:
+            self._solve_rows(at)
+
+    def _solve_rows(self, at: int) -> None:
+        """Solve the linear program of a node: multipliers, a point, or a proof that it is empty."""
+        search = self.search
+        x, y, is_empty = self.regions.relax(search.level_box[at])
+        if x is not None:
+            search.level_y[at, : y.size] = y
+            search.root_y[:] = y
+            point = self.admissible(self.stated.point(x))
+            if np.isinf(self.offer(point)) and self.local is not None:
+                self.descend_from(point)
+        elif is_empty:
+            search.level[at]["pending"] = 0
+            search.rays[int(self.n_rays) % MAX_RAYS] = y / np.abs(y).max()
+            self.n_rays += 1
+            search.state["n_rays"] = min(self.n_rays, MAX_RAYS)
+
+    def _note_tie(self, bound: float) -> None:
+        """Note the bound of a node that is closed although it may be better than the best point."""
+        if bound < self.value:
+            state = self.search.state
+            state["tie_bound"] = min(float(state["tie_bound"][0]), bound)
+
+    def _solve_box(self, box: Int32Array, bound: float) -> None:
+        """Solve a box in which all predictions are constant, and close it."""
+        stated = self.stated
+        middle = self._any_point(box)
+        predictions = {id(r): float(r.predict(middle[None, :])[0]) for r in self.problem.responses}
+        for constraint in self.problem.constraints:
+            for condition in constraint.conditions:
+                response = getattr(condition, "response", None)
+                if response is not None and condition.slack_of(predictions[id(response)]) < 0:  # type: ignore[union-attr]
+                    return
+        slopes, _ = self._slopes(middle)
+        solved = self.regions.solve(box, slopes, tolerance=self._lp_tolerance())
+        if solved.x is not None:
+            value = self.offer(stated.point(solved.x))
+            cost = self.regions._cost_of(solved.x, slopes)
+            # The bound on the costs, in units of the objective.
+            bound = max(bound, value - (cost - solved.bound) - self.tolerance)
+        elif solved.bound == np.inf:
+            return
+        self._note_tie(bound)
+
+    def _slopes(self, x: FloatArray) -> tuple[FloatArray, float]:
+        """Return what products add to the cost per unit where predictions are as at a point."""
+        stated, objective = self.stated, self.problem.objective
+        slopes, constant = np.zeros(stated.columns.size), 0.0
+        for term in objective.terms:
+            if isinstance(term, ProductTerm) and term.column in stated.feature_of:
+                prediction = float(term.response.predict(x[None, :])[0])
+                factor = objective.sense * term.weight * prediction
+                slopes[stated.feature_of[term.column]] += factor
+                constant -= factor * term.minus
+        return slopes, constant
+
+    def _lp_tolerance(self) -> float:
+        """Return how close to its bound a cost must be."""
+        return max(self.tolerance, 1e-300)
+
+    def _any_point(self, box: Int32Array) -> FloatArray:
+        """Return a point of a box, whether it satisfies the rows or not."""
+        features, first = self.stated.statement.features, box[: self.stated.columns.size]
+        at = features.feature["place_start"] + first
+        low, high = features.place["low"][at], features.place["high"][at]
+        return self.stated.point(np.clip(0.0, low, high))
+
+    def _update_bound(self) -> None:
+        """Raise the bound to the lowest of all open nodes and ties."""
+        state, search = self.search.state, self.search
+        bounds = [float(state["tie_bound"][0]), self.value]
+        if state["n_open"][0]:
+            bounds.append(float(search.heap.bound[0]))
+        for level in search.level[: int(state["level"][0]) + 1]:
+            both = float(level["left_bound"]), float(level["right_bound"])
+            second = both[1 - int(level["first_side"])]
+            bounds.extend({0: (), 1: (second,), 2: both}[int(level["pending"])])
+        self.lowest = max(self.lowest, min(bounds))

@@ -1,0 +1,226 @@
+"""Branch and bound for problems with constraints and costs, compiled, in steps.
+
+As in `treeopt.exact.tree_search`, the best open node comes off a heap, and from it the search
+plunges on lists that shrink from level to level. What cannot be decided in compiled code is asked:
+whether a point is feasible and what its value is, and the solution of a box in which no tree is
+left. The caller answers by `GeneralTree.close` or by setting the best value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treeopt.exact.box_lists import Lists, cut_features, first_meets, meets
+from treeopt.exact.branching import new_cut_room
+from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.general.nodes import (
+    FEATURE_ROOM,
+    GENERAL_STATE,
+    LEVEL,
+    LEVEL_SUM,
+    MAX_RAYS,
+    NOTHING,
+    ROWS,
+    General,
+    Room,
+    filter_node,
+    is_closed,
+    objective_bound,
+    raise_rows,
+    set_slacks,
+)
+from treeopt.exact.general.trial import try_point
+from treeopt.exact.tree_search import Heap, pop, push, take_child
+from treeopt.kernels.jit import is_set, kernel
+from treeopt.kernels.list_boxes import copy_row
+
+if TYPE_CHECKING:
+    from treeopt.exact.general.statement import Statement
+    from treeopt.types import Int32Array, IntArray
+
+DONE, PAUSED, FULL, ASKED = range(4)
+"""What `advance` returns: no node is open; the work is done; the pool needs room; see `asked`."""
+
+
+def new_general(statement: Statement, tolerance: float, settings: ExactSettings) -> General:
+    """Return a search whose root is open."""
+    leaves = statement.leaves
+    p, n_boxes = leaves.low.shape[0], leaves.value.size
+    n_trees, n_sums = leaves.start.size - 1, statement.sums.size
+    levels, room, n_rows = settings.max_levels, settings.heap_nodes, statement.rows.row.size
+    n_places = int(leaves.place_start[-1])
+    state = np.zeros(1, GENERAL_STATE)
+    state["level"], state["plunge_nodes"], state["n_unused"] = -1, settings.plunge_nodes, room
+    state["best"] = state["tie_bound"] = np.inf
+    state["tolerance"] = tolerance
+    search = General(
+        state=state,
+        heap=Heap(
+            bound=np.empty(room),
+            node=np.empty(room, np.int64),
+            pool=np.empty((room, 2 * p), np.int32),
+            unused=np.arange(room)[::-1].copy(),
+        ),
+        lists=Lists(
+            value=np.empty(n_boxes),
+            box=np.empty((n_boxes, 2 * p), np.int32),
+            arena=np.empty(8 * (n_boxes + n_trees + 2 * n_sums + 2), np.int32),
+        ),
+        level=np.zeros(levels, LEVEL),
+        level_box=np.empty((levels, 2 * p), np.int32),
+        level_y=np.zeros((levels, n_rows)),
+        level_sum=np.zeros((levels, max(n_sums, 1)), LEVEL_SUM),
+        root_y=np.zeros(n_rows),
+        rays=np.zeros((MAX_RAYS, n_rows)),
+        room=_new_room(p, n_places, n_sums),
+    )
+    root = np.append(np.zeros(p), np.diff(leaves.place_start) - 1).astype(np.int32)
+    push(search.state, search.heap, root, -np.inf)
+    return search
+
+
+def _new_room(p: int, n_places: int, n_sums: int) -> Room:
+    """Return room for the steps at a node."""
+    return Room(
+        cut=new_cut_room(p, n_places),
+        feature=np.zeros(p, FEATURE_ROOM),
+        at=np.zeros(p),
+        point=np.zeros(p),
+        sums=np.zeros(n_sums),
+        slack=np.zeros(n_sums),
+        trial=np.zeros(n_sums),
+        changed=np.zeros(p, np.int64),
+        score=np.zeros((2, n_places)),
+        gain=np.zeros((2, n_places)),
+    )
+
+
+@kernel
+def advance(statement: Statement, search: General, min_gain: float, work: int) -> int:
+    """Continue for some work, counted in boxes visited; return DONE, PAUSED, FULL or ASKED."""
+    state, p = search.state[0], search.room.point.size
+    first = np.empty(statement.leaves.start.size, np.int64)
+    child_box = np.empty(2 * p, np.int32)
+    end = state.spent + work
+    state.asked = NOTHING
+    while True:
+        if is_set(statement.leaves.stop) or state.spent >= end:
+            return PAUSED
+        while state.level >= 0 and search.level[state.level].pending == 0:
+            state.level -= 1
+        at, source, bound = -1, -1, 0.0
+        if state.level < 0:
+            if state.n_open == 0:
+                return DONE
+            bound = pop(search.state, search.heap, search.level_box[0])
+            if is_closed(state, bound):
+                continue
+            state.plunged = 0
+            if not gather_all(statement, search, first):
+                state.nodes += 1
+                continue
+            at = source = 0
+        else:
+            level = search.level[state.level]
+            size = level.end - search.level_sum[state.level, 0].at
+            is_deep = state.level + 2 > search.level.size
+            if (
+                state.plunged >= state.plunge_nodes
+                or is_deep
+                or level.end + size > search.lists.arena.size
+            ):
+                if state.n_unused < 2 * search.level.size:
+                    return FULL
+                end_plunge(search, child_box)
+                continue
+            source = state.level
+            bound = take_child(search.level, search.level_box, source, child_box)
+            if is_closed(state, bound):
+                continue
+            state.plunged += 1
+            at = source
+            if level.pending == 1:
+                at = source + 1
+                for r in range(search.root_y.size):
+                    search.level_y[at, r] = search.level_y[source, r]
+            copy_row(child_box, search.level_box[at])
+            for k in range(p):
+                search.room.feature[k].is_changed = k == level.feature
+        state.nodes += 1
+        state.spent += 1
+        filter_node(statement, search, at, source, bound, min_gain)
+        if state.asked == NOTHING and state.level == at and search.level[at].pending == 2:
+            try_point(statement, search, at, search.level_box[at])
+            if at == source == 0 and state.asked == NOTHING and search.root_y.size > 0:
+                state.asked, state.asked_level = ROWS, at
+        if state.asked != NOTHING:
+            return ASKED
+
+
+@kernel
+def end_plunge(search: General, child_box: Int32Array) -> None:
+    """Put what is open below a plunge onto the heap."""
+    for e in range(search.state[0].level + 1):
+        while search.level[e].pending > 0:
+            bound = take_child(search.level, search.level_box, e, child_box)
+            if not is_closed(search.state[0], bound):
+                push(search.state, search.heap, child_box, bound)
+
+
+@kernel
+def gather_all(statement: Statement, search: General, first: IntArray) -> bool:
+    """Fill the table with the boxes of all sums that meet the first node of a plunge.
+
+    Returns False if a tree has no box, or if the node is closed.
+    """
+    leaves, lists, room = statement.leaves, search.lists, search.room
+    state, box, p = search.state[0], search.level_box[0], room.point.size
+    for k in range(p):
+        room.feature[k].is_changed = False
+    copy_row(search.root_y, search.level_y[0])
+    cut = np.empty(p, np.int64)
+    n_cut = cut_features(leaves, box, cut)
+    state.spent += leaves.value.size // 4
+    if not first_meets(leaves, box, cut, n_cut, first):
+        return False
+    for s in range(statement.sums.size):
+        room.sums[s] = statement.sums[s].constant
+        for t in range(statement.sums[s].start, statement.sums[s].end):
+            room.sums[s] += leaves.value[first[t]]
+    costs = raise_rows(statement, search.level_y[0], box, room)
+    bound = objective_bound(statement, box, costs, room)
+    if is_closed(state, bound):
+        return False
+    set_slacks(statement, box, bound, state.best, room)
+    end, row = 0, 0
+    for s in range(statement.sums.size):
+        own = search.level_sum[0, s]
+        begin, stop = statement.sums[s].start, statement.sums[s].end
+        own.at, own.n_trees, own.constant = end, stop - begin, statement.sums[s].constant
+        own.bound = room.sums[s]
+        at = end
+        end += stop - begin + 1
+        for t in range(begin, stop):
+            lists.arena[at + t - begin] = end
+            too_high = leaves.value[first[t]] + room.slack[s]
+            for i in range(first[t], leaves.start[t + 1]):
+                if leaves.value[i] >= too_high and i > first[t]:
+                    break
+                if i > first[t] and not meets(leaves, i, box, cut, n_cut):
+                    continue
+                if is_set(leaves.stop):
+                    return False
+                lists.value[row] = leaves.value[i]
+                for k in range(p):
+                    lists.box[row, k] = leaves.low[k, i]
+                    lists.box[row, p + k] = leaves.high[k, i]
+                lists.arena[end] = row
+                row += 1
+                end += 1
+        lists.arena[at + stop - begin] = end
+        own.end = end
+    search.level[0].end = end
+    state.spent += end
+    return True

@@ -1,0 +1,309 @@
+"""Descents on the objective plus a penalty for violated constraints, compiled.
+
+As in `treeopt.exact.descent`, one pass over the boxes gives every sum along all axis-parallel lines
+through a point. Here a point also has a number within each place, because costs and rows depend on
+it. A move goes to a place of a feature and to one of a few numbers there: the cheapest, the nearest
+to the present one, and those at which a row just holds. The penalty grows until the point is
+feasible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from treeopt.exact.descent import ONCE, Walk, go_to, move
+from treeopt.exact.general.bounds import cost_at, lowest_cost, part_value
+from treeopt.exact.general.nodes import row_at
+from treeopt.kernels.jit import is_set, kernel
+
+if TYPE_CHECKING:
+    from treeopt.exact.general.statement import Statement
+    from treeopt.types import FloatArray, Int32Array, IntArray
+
+GROWTH = 1.7
+"""Factor by which the penalty grows if the end of a descent is not feasible."""
+
+MAX_GROWTHS = 40
+"""Number of times that the penalty grows."""
+
+
+class Stroll(NamedTuple):
+    """Where a descent stands.
+
+    Attributes
+    ----------
+    walk : Walk
+        Places of the point, and which boxes it is in.
+    x : float64 array
+        Its numbers.
+    sums : float64 array
+        Sums there.
+    along : float64 array
+        Room for the sums at a place of a line.
+    change : float64 array ``[sum, place]``
+        Room for the changes of all sums along all lines.
+    rows : float64 array
+        Values of the rows at the point.
+    row_scale : float64 array
+        Typical size of a violation of each row.
+    """
+
+    walk: Walk
+    x: FloatArray
+    sums: FloatArray
+    along: FloatArray
+    change: FloatArray
+    rows: FloatArray
+    row_scale: FloatArray
+
+
+class Move(NamedTuple):
+    """The best move: feature, place and number, and the merit there; feature -1 if there is none."""
+
+    feature: int
+    place: int
+    x: float
+    merit: float
+
+
+@kernel
+def add_sums(statement: Statement, stroll: Stroll) -> None:
+    """Write the sums at the point, and their changes along all lines as differences."""
+    leaves, walk, change = statement.leaves, stroll.walk, stroll.change
+    outside, near = walk.outside, walk.near
+    for s in range(statement.sums.size):
+        for c in range(change.shape[1]):
+            change[s, c] = 0.0
+        total = statement.sums[s].constant
+        for t in range(statement.sums[s].start, statement.sums[s].end):
+            if is_set(leaves.stop):
+                return
+            n, here = 0, 0.0
+            for i in range(leaves.start[t], leaves.start[t + 1]):
+                if outside[i] < 2 * ONCE:
+                    near[n] = i
+                    n += 1
+                    if outside[i] == 0:
+                        here = leaves.value[i]
+            total += here
+            for a in range(n):
+                i = near[a]
+                if outside[i] > 0:
+                    k = outside[i] - ONCE
+                    first = leaves.place_start[k] + k
+                    change[s, first + leaves.low[k, i]] += leaves.value[i] - here
+                    change[s, first + leaves.high[k, i] + 1] -= leaves.value[i] - here
+        stroll.sums[s] = total
+
+
+@kernel
+def parts_merit(statement: Statement, sums: FloatArray, penalty: float, x: float, k: int, point: FloatArray) -> float:
+    """Return the parts of the objective plus penalties of limits, with feature ``k`` at ``x``."""
+    parts, total = statement.parts, 0.0
+    for i in range(parts.size):
+        f = parts[i].feature
+        at = 0.0
+        if f >= 0:
+            at = x if f == k else point[f]
+        value = part_value(parts, i, sums, at, at)
+        if parts[i].in_objective:
+            total += value
+        elif value > parts[i].limit:
+            total += penalty * (value - parts[i].limit) / parts[i].scale
+    return total
+
+
+@kernel
+def row_penalty(statement: Statement, stroll: Stroll, r: int, value: float) -> float:
+    """Return the relative violation of a row that has a value."""
+    row = statement.rows.row[r]
+    return max(row.low - value, value - row.high, 0.0) / stroll.row_scale[r]
+
+
+@kernel
+def number_merit(statement: Statement, stroll: Stroll, k: int, place: int, x: float, penalty: float) -> float:
+    """Return the cost of a feature at a number, plus penalties of its rows."""
+    features, rows = statement.features, statement.rows
+    if features.feature[k].has_table:
+        total = features.place[features.feature[k].place_start + place].table
+    else:
+        total = cost_at(features, k, x) if features.feature[k].is_priced else 0.0
+    for i in range(features.feature[k].row_start, features.feature[k].row_end):
+        r = rows.of[i].row
+        value = stroll.rows[r] + rows.of[i].factor * (x - stroll.x[k])
+        total += penalty * row_penalty(statement, stroll, r, value)
+    return total
+
+
+@kernel
+def best_number(
+    statement: Statement, stroll: Stroll, k: int, place: int, penalty: float, whole: bool
+) -> tuple[float, float]:
+    """Return the best number of a place among a few, and its merit."""
+    features, rows = statement.features, statement.rows
+    at = features.feature[k].place_start + place
+    low, high = features.place[at].low, features.place[at].high
+    best = lowest_cost(features, k, place, place, 0.0)[1]
+    merit = number_merit(statement, stroll, k, place, best, penalty)
+    if low == high or features.feature[k].has_table:
+        return best, merit
+    x = min(max(stroll.x[k], low), high)
+    value = number_merit(statement, stroll, k, place, x, penalty)
+    if value < merit:
+        best, merit = x, value
+    for i in range(features.feature[k].row_start, features.feature[k].row_end):
+        r, factor = rows.of[i].row, rows.of[i].factor
+        for s in range(2):
+            limit = rows.row[r].low if s == 0 else rows.row[r].high
+            if np.isinf(limit):
+                continue
+            x = stroll.x[k] + (limit - stroll.rows[r]) / factor
+            if whole:
+                x = np.floor(x) if (s == 1) == (factor > 0) else np.ceil(x)
+            x = min(max(x, low), high)
+            value = number_merit(statement, stroll, k, place, x, penalty)
+            if value < merit:
+                best, merit = x, value
+    return best, merit
+
+
+@kernel
+def logic_penalty(statement: Statement, stroll: Stroll, k: int, place: int, x: float) -> float:
+    """Return how many clauses are violated and counts exceeded, with one feature moved."""
+    logic, rows = statement.logic, statement.rows
+    at, total = stroll.walk.at, 0.0
+    for i in range(logic.clause_start.size - 1):
+        worst = np.inf
+        for q in range(logic.clause_start[i], logic.clause_start[i + 1]):
+            r = logic.literal[q].row
+            if r >= 0:
+                value = row_at(statement, r, stroll.x)
+                for e in range(rows.row[r].start, rows.row[r].end):
+                    if rows.entry[e].feature == k:
+                        value += rows.entry[e].factor * (x - stroll.x[k])
+                worst = min(worst, row_penalty(statement, stroll, r, value))
+            else:
+                f = logic.literal[q].feature
+                c = logic.literal[q].mask + (place if f == k else at[f])
+                if logic.below[c + 1] > logic.below[c]:
+                    worst = 0.0
+                else:
+                    worst = min(worst, 1.0)
+        total += worst
+    for i in range(logic.count.size):
+        n = 0
+        for q in range(logic.count[i].start, logic.count[i].end):
+            f = logic.counted[q].feature
+            n += (place if f == k else at[f]) != logic.counted[q].zero
+        total += max(n - logic.count[i].most, 0)
+    return total
+
+
+@kernel
+def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
+    """Return the merit of the point: objective plus penalties."""
+    features, p = statement.features, stroll.x.size
+    total = statement.offset + parts_merit(statement, stroll.sums, penalty, 0.0, -1, stroll.x)
+    for k in range(p):
+        if features.feature[k].has_table:
+            at = features.feature[k].place_start + stroll.walk.at[k]
+            total += features.place[at].table
+        elif features.feature[k].is_priced:
+            total += cost_at(features, k, stroll.x[k])
+    for r in range(statement.rows.row.size):
+        if not statement.rows.row[r].is_literal:
+            total += penalty * row_penalty(statement, stroll, r, stroll.rows[r])
+    return total + penalty * logic_penalty(statement, stroll, -1, 0, 0.0)
+
+
+@kernel
+def best_move(
+    statement: Statement, stroll: Stroll, integer: IntArray, merit: float, penalty: float
+) -> Move:
+    """Return the best move from the point along any line."""
+    leaves, features, p = statement.leaves, statement.features, stroll.x.size
+    n_sums = statement.sums.size
+    has_logic = statement.logic.clause_start.size > 1 or statement.logic.count.size > 0
+    best = Move(-1, -1, 0.0, merit)
+    here_parts = parts_merit(statement, stroll.sums, penalty, 0.0, -1, stroll.x)
+    for k in range(p):
+        is_factor = False
+        for i in range(statement.parts.size):
+            is_factor |= statement.parts[i].feature == k
+        origin = leaves.place_start[k] + k
+        place = stroll.walk.at[k]
+        before = number_merit(statement, stroll, k, place, stroll.x[k], penalty)
+        if has_logic:
+            before += penalty * logic_penalty(statement, stroll, k, place, stroll.x[k])
+        rest = merit - before - here_parts
+        is_same = not features.feature[k].is_priced
+        is_same &= features.feature[k].row_start == features.feature[k].row_end
+        for s in range(n_sums):
+            stroll.along[s] = stroll.sums[s]
+        parts_here = here_parts
+        for c in range(leaves.place_start[k + 1] - leaves.place_start[k]):
+            changed = False
+            for s in range(n_sums):
+                if stroll.change[s, origin + c] != 0.0:
+                    stroll.along[s] += stroll.change[s, origin + c]
+                    changed = True
+            if changed and not is_factor:
+                parts_here = parts_merit(statement, stroll.along, penalty, 0.0, -1, stroll.x)
+            if is_same and not changed and c != place and not has_logic and not is_factor:
+                continue
+            x, value = best_number(statement, stroll, k, c, penalty, integer[k] != 0)
+            if is_factor:
+                parts_here = parts_merit(statement, stroll.along, penalty, x, k, stroll.x)
+            value += rest + parts_here
+            if has_logic:
+                value += penalty * logic_penalty(statement, stroll, k, c, x)
+            if value < best.merit:
+                best = Move(k, c, x, value)
+    return best
+
+
+@kernel
+def descend(
+    statement: Statement,
+    stroll: Stroll,
+    places: Int32Array,
+    x: FloatArray,
+    integer: IntArray,
+    penalty: float,
+    max_passes: int,
+) -> float:
+    """Descend from a point; return the merit at the end.
+
+    If the end is not feasible, the penalty grows and the descent continues.
+    """
+    go_to(statement.leaves, stroll.walk, places)
+    for k in range(x.size):
+        stroll.x[k] = x[k]
+    for r in range(statement.rows.row.size):
+        stroll.rows[r] = row_at(statement, r, stroll.x)
+    state, merit = stroll.walk.state[0], np.inf
+    for _ in range(MAX_GROWTHS):
+        while state.passes < max_passes and not is_set(statement.leaves.stop):
+            add_sums(statement, stroll)
+            state.passes += 1
+            merit = merit_of(statement, stroll, penalty)
+            found = best_move(statement, stroll, integer, merit, penalty)
+            if found.feature < 0 or not found.merit < merit - 1e-12 * abs(merit):
+                break
+            k = found.feature
+            if stroll.walk.at[k] != found.place:
+                move(statement.leaves, stroll.walk, k, np.int32(found.place))
+            for i in range(statement.features.feature[k].row_start, statement.features.feature[k].row_end):
+                entry = statement.rows.of[i]
+                stroll.rows[entry.row] += entry.factor * (found.x - stroll.x[k])
+            stroll.x[k] = found.x
+        for r in range(statement.rows.row.size):
+            stroll.rows[r] = row_at(statement, r, stroll.x)
+        if merit_of(statement, stroll, 2.0 * penalty) <= merit + 1e-9 * abs(merit) * 0.0 + 1e-12 * abs(merit):
+            break
+        if state.passes >= max_passes or is_set(statement.leaves.stop):
+            break
+        penalty *= GROWTH
+    return merit
