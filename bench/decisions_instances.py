@@ -239,10 +239,16 @@ def ask_rows(name: str, kind: str, sense: str, costs: bool) -> Question:
 
 
 def ask_cheapest(name: str, kind: str) -> Question:
-    """Return the question for the cheapest point among those with a high prediction."""
+    """Return the question for the cheapest point among those with a high prediction.
+
+    The whole range of each feature costs 1. The expensive end is the one with higher targets;
+    otherwise, the cheapest corner of the box might have a high prediction already.
+    """
     model, X = fitted(f"{name} {kind}")
+    y = DATA[name]()[1]
+    better = np.sign((X - X.mean(axis=0)).T @ (y - y.mean()))
     limit = float(rounded(np.quantile(model.predict(X), 0.9)))
-    return Question(X, "min", prices=rounded(1 / np.ptp(X, axis=0)), atleast=(model, limit))
+    return Question(X, "min", prices=rounded(better / np.ptp(X, axis=0)), atleast=(model, limit))
 
 
 def ask_sum(name: str, kinds: tuple[str, ...], sense: str) -> Question:

@@ -11,8 +11,8 @@ Where a library fails on a model that it could express, it gets help, so that it
 - OMLT reads trees from an ONNX graph. It gets a graph with the ensemble's own cuts, because
   converters write XGBoost's splits in a form that OMLT ignores. The cuts are float32, as ONNX
   stores them. It divides by nothing, so the leaves of a forest are divided by the number of trees.
-- treecf minimizes only changes. The cheapest point with positive prices is the smallest change from
-  the lower corner of the box.
+- treecf minimizes only changes. The cheapest point is the smallest change from the cheapest corner
+  of the box.
 
 All settings are defaults, except that no gap is allowed.
 """
@@ -186,7 +186,7 @@ class Misic:
         return program
 
     def search(self, question: Question, converted: Any, limit: float) -> Answer:
-        found = converted.solve(limit, show=True)  # else the time limit may be ignored
+        found = converted.solve(limit)
         return Answer(found.status, found.fun, found.bound, found.x, found.nodes)
 
 
@@ -426,9 +426,7 @@ class Treecf:
 
         model, low = question.atleast
         trees = parse_model(model)
-        weights = 1 / question.ranges if question.prices is None else question.prices
-        if not (weights > 0).all():
-            raise ValueError("a price is not positive: the corner of the box is not its lower one")
+        weights = 1 / question.ranges if question.prices is None else np.abs(question.prices)
         ends = zip(trees.feature_names, question.bounds.tolist(), strict=True)
         explainer = Explainer(
             trees,
@@ -441,9 +439,10 @@ class Treecf:
 
     def search(self, question: Question, converted: Any, limit: float) -> Answer:
         explainer, target = converted
-        corner = question.bounds[:, 0]
-        row = corner if question.row is None else question.row
-        constant = 0.0 if question.prices is None else float(question.prices @ corner)
+        row, constant = question.row, 0.0
+        if question.prices is not None:
+            row = np.where(question.prices > 0, *question.bounds.T)
+            constant = float(question.prices @ row)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = explainer.explain(

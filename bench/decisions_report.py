@@ -188,6 +188,20 @@ def ratio_table(data: Frame) -> list[str]:
     return table([*header, "treeopt faster", "the same, real points only", "least ratio"], rows)
 
 
+def family_ratio_table(data: Frame) -> list[str]:
+    """Return a table of the ratio to the best peer, and how often each peer is the best."""
+    proofs, rows = times(data), []
+    families = data.groupby("family", sort=False)["instance"].agg(lambda names: list(set(names)))
+    for family, names in families.items():
+        both = proofs.loc[names].dropna(subset=[OWN, BEST])
+        if len(both):
+            ratios = both[BEST] / both[OWN]
+            counts = both[PEERS].idxmin(axis=1).value_counts().reindex(PEERS, fill_value=0)
+            cells = [f"{mean_ratio(ratios):.1f}× ({len(both)})", f"{ratios.min():.2g}×"]
+            rows.append([str(family), *cells, *map(str, counts)])
+    return table(["family", "treeopt faster", "least ratio", *PEERS], rows)
+
+
 def time_cell(row: Series) -> str:
     """Return the time to proof, or how far the method came."""
     if row["status"] == CANNOT:
@@ -282,8 +296,10 @@ def report(path: Path) -> str:
         lines += [
             "Geometric means over what both prove; the number of instances is in parentheses. A "
             "peer's proof counts if the claimed value is right. Many of their points do not have "
-            "this value; the second mean leaves these out.",
+            "this value; the second mean leaves these out. By family, compared with the best peer, "
+            "and how often each peer is the best:",
             "",
+            *family_ratio_table(data),
         ]
     lines += ["## Seconds", ""]
     lines += [

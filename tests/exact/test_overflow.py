@@ -226,7 +226,9 @@ def test_scaled_targets(library, scale):
 
 LINKED: dict[str, Callable[[float], Any]] = {
     "XGBoost poisson": lambda s: boosted(Y.clip(0), prediction="count:poisson", base_score=s),
-    "XGBoost gamma": lambda s: boosted(np.abs(Y) * s + s, prediction="reg:gamma", learning_rate=1.0),
+    "XGBoost gamma": lambda s: boosted(
+        np.abs(Y) * s + s, prediction="reg:gamma", learning_rate=1.0
+    ),
     "XGBoost tweedie": lambda s: boosted(np.abs(Y) * s, prediction="reg:tweedie"),
     "XGBoost logistic": lambda s: boosted(
         (Y > 1) * 1.0, prediction="reg:logistic", learning_rate=s, reg_lambda=0

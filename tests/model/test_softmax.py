@@ -23,7 +23,7 @@ import treeopt
 from tests.support.cases import SETS, lightgbm_classifier, xgboost_classifier
 from tests.support.contract import assert_same_bits
 from tests.support.messages import says
-from treeopt import InputError, ModelFormatError, UnsupportedModelError
+from treeopt import InputError, ModelFormatError
 from treeopt.adapters import OwnPrediction, check
 from treeopt.model.link import Link
 from treeopt.model.softmax import ARITHMETICS, SOFTMAX_ULPS, Softmax

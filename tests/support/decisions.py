@@ -312,8 +312,9 @@ def check_history(res: Decision, sense: str) -> None:
     assert (history["time"] <= res.time).all()
     assert (np.diff(history["nfev"]) >= 0).all() and history["nfev"][-1] <= res.nfev
     sign = 1 if sense == "min" else -1
-    off = res.rounding + 1e-9 * np.abs(history["fun"]).max() * (res._inputs.input_dtype == "f4")
-    assert (np.diff(sign * history["fun"]) <= off).all()
+    fun = history["fun"][np.isfinite(history["fun"])]  # NaN before the first feasible point
+    off = res.rounding + 1e-9 * np.abs(fun).max(initial=0) * (res._inputs.input_dtype == "f4")
+    assert (np.diff(sign * fun) <= off).all()
     bound = sign * history["bound"]
     bound = bound[np.isfinite(bound)]
     assert (np.diff(bound) >= -off).all()

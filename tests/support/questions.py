@@ -48,7 +48,7 @@ from treeopt.model.categories import Categories, truncated
 from treeopt.model.link import IDENTITY, Link
 from treeopt.model.softmax import Softmax
 
-FEW_CELLS = 200
+FEW_CELLS = 300
 """Columns are narrowed until the models alone have no more combinations of cells."""
 
 MOST_CELLS = 2000
@@ -71,8 +71,8 @@ def random_ensemble(
     n_trees: int | None = None,
 ) -> Ensemble:
     """Return a small ensemble with its own cuts."""
-    n_trees = int(rng.integers(1, 6)) if n_trees is None else n_trees
-    trees = [random_tree(rng, int(rng.integers(1, 5)), n_features) for _ in range(n_trees)]
+    n_trees = int(rng.integers(1, rng.choice([3, 9]))) if n_trees is None else n_trees
+    trees = [random_tree(rng, int(rng.integers(1, 7)), n_features) for _ in range(n_trees)]
     sizes = [left.size for left, *_ in trees]
     start = np.cumsum([0, *sizes])
     left, right, feature = (np.concatenate([t[k] for t in trees]) for k in range(3))
@@ -207,7 +207,9 @@ class Maker:
         self.as_frame = self.names is not None and not any(is_open) and rng.random() < 0.25
         if self.as_frame:  # the range of the data is that of integers
             self.given = [
-                replace(c, low=float(np.ceil(c.low)), high=float(np.floor(c.high))) if c.integer else c
+                replace(c, low=float(np.ceil(c.low)), high=float(np.floor(c.high)))
+                if c.integer
+                else c
                 for c in self.given
             ]
 
@@ -293,7 +295,9 @@ class Maker:
         if kind == "point":
             return replace(made, high=low)
         if kind == "open":
-            return Column(made.key, *[(low, np.inf), (-np.inf, high), (-np.inf, np.inf)][rng.integers(3)])
+            return Column(
+                made.key, *[(low, np.inf), (-np.inf, high), (-np.inf, np.inf)][rng.integers(3)]
+            )
         return made
 
     def _narrow(self) -> None:
@@ -312,7 +316,9 @@ class Maker:
                 continue
             i = int(rng.integers(len(axis)))
             k = min(i + len(axis) // 2, len(axis) - 1)
-            self.given[j] = replace(column, low=float(axis.low[i]), high=float(axis.high[k]))
+            low = float(axis.low[i]) if i else column.low
+            high = float(axis.high[k]) if k < len(axis) - 1 else column.high
+            self.given[j] = replace(column, low=low, high=high)
 
     # Models
 
@@ -354,7 +360,11 @@ class Maker:
 
     def some(self, pool: Sequence[int]) -> list[int]:
         """Return at least one of some columns, if there are any."""
-        return self.rng.permutation(pool)[: self.rng.integers(1, len(pool) + 1)].tolist() if pool else []
+        return (
+            self.rng.permutation(pool)[: self.rng.integers(1, len(pool) + 1)].tolist()
+            if pool
+            else []
+        )
 
     def price(self, weight: float, is_cost: bool) -> tuple[Any, Any]:
         """Return prices."""
@@ -464,7 +474,9 @@ class Maker:
             if column.values is not None:
                 found.append(rng.choice(column.values))
                 continue
-            low, high = np.clip([column.low, column.high], min(column.high, -5), max(column.low, 15))
+            low, high = np.clip(
+                [column.low, column.high], min(column.high, -5), max(column.low, 15)
+            )
             value = rng.choice([low, high, *rng.uniform(low, high, 2)])
             value = np.clip(np.round(value, int(rng.integers(0, 3))), low, high)
             if column.integer:
@@ -518,13 +530,14 @@ class Maker:
         if rng.random() < 0.15:
             texts, factor = (f"({texts[0]})*2", texts[1]), 2.0
         factors = dict.fromkeys((j for j, _ in (*left, *right)), 0.0)
-        for j, f in left:
-            factors[j] += factor * f
-        for j, f in right:
-            factors[j] -= f
+        sizes = dict(factors)
+        for j, f in (*((j, factor * f) for j, f in left), *((j, -f) for j, f in right)):
+            factors[j] += f
+            sizes[j] += abs(f)
         if 0.0 in factors.values():
             return None
-        return self.rows([(texts[0], relation, texts[1], factors, -limit)])
+        made = self.rows([(texts[0], relation, texts[1], factors, -limit)])
+        return replace(made, lines=tuple(replace(line, sizes=sizes) for line in made.lines))
 
     def chain(self, terms: list[tuple[int, float]], limit: float, relation: str) -> Rows:
         """Return a chain of two comparisons."""
@@ -612,7 +625,10 @@ class Maker:
     def implies(self) -> Logic | None:
         """Return a condition and its consequence."""
         one, other = (self.rng.random(2) < 0.6).tolist()
-        condition, consequence = self.comparison(1 if one else 3), self.comparison(1 if other else 3)
+        condition, consequence = (
+            self.comparison(1 if one else 3),
+            self.comparison(1 if other else 3),
+        )
         if condition is None or consequence is None:
             return None
         unless = [replace(line, negated=True) for line in condition.lines]
@@ -631,7 +647,9 @@ class Maker:
         for j in self.some(range(self.p))[:3]:
             column = self.given[j]
             if column.is_category:
-                numbers = np.unique(rng.choice(self.categories[j].value, rng.integers(1, 3))).tolist()
+                numbers = np.unique(
+                    rng.choice(self.categories[j].value, rng.integers(1, 3))
+                ).tolist()
                 labels = [column.label(v) for v in numbers]
                 ranges[column.key] = labels if len(labels) > 1 else labels[0]
                 outside.append(Only(j, numbers=frozenset(numbers)))
@@ -677,8 +695,10 @@ class Maker:
                 pairs[column.key] = (column.low, column.high)
             elif not column.is_category:
                 pairs[column.key] = (min(column.values) - 1, max(column.values) + 1)
-        if self.names is None and len(pairs) == len(columns) and (
-            not self.parts or rng.random() < 0.5
+        if (
+            self.names is None
+            and len(pairs) == len(columns)
+            and (not self.parts or rng.random() < 0.5)
         ):
             ends = np.array([pairs[c.key] for c in columns])
             pairs = [tuple(pair) for pair in ends.tolist()]

@@ -181,22 +181,30 @@ def grown(
     copied_bytes: int = DEFAULT_SETTINGS.copied_bytes,
 ) -> Search:
     """Return the search with room for more open nodes; unchanged if the time is over."""
-    room = search.heap.bound.size
+    heap = larger_heap(search.state, search.heap, more, is_over, copied_bytes)
+    return search._replace(heap=heap)
+
+
+def larger_heap(
+    state: Array, heap: Heap, more: int, is_over: Callable[[], bool], copied_bytes: int
+) -> Heap:
+    """Return a heap with room for more open nodes; unchanged if the time is over."""
+    room = heap.bound.size
     tables: list[Array] = []
-    for old in search.heap:
+    for old in heap:
         table = np.empty((room + more, *old.shape[1:]), old.dtype)
         at_once = max(1, copied_bytes * room // max(old.nbytes, 1))
         for first in range(0, room, at_once):
             if is_over():
-                return search
+                return heap
             rows = slice(first, min(first + at_once, room))
             table[rows] = old[rows]
         tables.append(table)
-    heap = Heap(*tables)
-    n_unused = int(search.state["n_unused"][0])
-    heap.unused[n_unused : n_unused + more] = np.arange(room, room + more)
-    search.state["n_unused"] += more
-    return search._replace(heap=heap)
+    larger = Heap(*tables)
+    n_unused = int(state["n_unused"][0])
+    larger.unused[n_unused : n_unused + more] = np.arange(room, room + more)
+    state["n_unused"] += more
+    return larger
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from treeopt.model.softmax import Softmax
 from treeopt.types import Array
 
 if TYPE_CHECKING:
-    from treeopt.model.joint import Inputs
-
-M = TypeVar("M", Ensemble, Difference, Softmax)
+    from treeopt.model.joint import Inputs, Model
 
 
 class Columns(NamedTuple):
@@ -52,13 +50,18 @@ def columns_of(ensemble: Inputs, frame: Any) -> Columns | None:
     return Columns(labels, types)
 
 
-def with_labels(ensemble: M, columns: Columns | None) -> M:
-    """Return the ensemble with the labels of its categories, where only a frame can tell them."""
-    if isinstance(ensemble, Difference):
-        plus, minus = (with_labels(e, columns) for e in ensemble.sums)
-        return replace(ensemble, plus=plus, minus=minus)
-    if isinstance(ensemble, Softmax):
-        return replace(ensemble, sums=tuple(with_labels(e, columns) for e in ensemble.sums))
+def with_labels(model: Model, columns: Columns | None) -> Model:
+    """Return a model with the labels of its categories, where only a frame can tell them."""
+    if isinstance(model, Difference):
+        plus, minus = (_with_labels(own, columns) for own in model.sums)
+        return replace(model, plus=plus, minus=minus)
+    if isinstance(model, Softmax):
+        return replace(model, sums=tuple(_with_labels(own, columns) for own in model.sums))
+    return _with_labels(model, columns)
+
+
+def _with_labels(ensemble: Ensemble, columns: Columns | None) -> Ensemble:
+    """Return an ensemble with the labels of its categories."""
     found = {} if columns is None else _labels_by_frame(ensemble, columns)
     kept = {j: known.labels for j, known in ensemble.categories.items() if known.labels}
     if not found or found == kept:

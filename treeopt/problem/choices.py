@@ -53,6 +53,8 @@ class Choices:
         The values listed in the argument `categories`, by feature.
     integer : set of int, or None
         The features passed as `integer`. If None, the column types decide.
+    known_fixed : set of int
+        Features that are fixed from the beginning.
     """
 
     inputs: Inputs
@@ -61,6 +63,7 @@ class Choices:
     data: Array | None
     values: Mapping[int, Array]
     integer: frozenset[int] | None
+    known_fixed: frozenset[int] = frozenset()
 
     def by_feature(self, given: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
         """Yield column, key and value of a mapping by name or number, or of a row of a frame."""

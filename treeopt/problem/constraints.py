@@ -143,9 +143,9 @@ class Row:
     Attributes
     ----------
     columns : int64 array
-        The features with a coefficient other than 0.
+        The features.
     coefficients : float64 array
-        Their coefficients.
+        Their coefficients; 0 if the terms of a feature cancel.
     low, high : float
         Bounds, perhaps infinite.
     sizes, size : float64 array and float

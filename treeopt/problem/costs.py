@@ -7,7 +7,7 @@ categories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -149,7 +149,9 @@ class CostTerm:
         return total
 
 
-def read_price(prices: Any, choices: Choices, weight: float, is_cost: bool) -> CostTerm:
+def read_price(
+    prices: Any, choices: Choices, weight: float, is_cost: bool, fixed: Collection[int] = ()
+) -> CostTerm:
     """Return the term of a mapping from features to prices."""
     if not isinstance(prices, Mapping):
         raise InputError(
@@ -157,11 +159,11 @@ def read_price(prices: Any, choices: Choices, weight: float, is_cost: bool) -> C
         )
     unaries: list[tuple[int, Unary]] = []
     for column, key, price in choices.by_feature(prices, "cost"):
-        unaries.append((column, _priced(column, key, price, choices)))
+        unaries.append((column, _priced(column, key, price, choices, column in fixed)))
     return CostTerm("price", weight, tuple(unaries), is_cost)
 
 
-def _priced(column: int, key: Any, price: Any, choices: Choices) -> Unary:
+def _priced(column: int, key: Any, price: Any, choices: Choices, is_fixed: bool) -> Unary:
     """Return the cost of a feature with a price per unit or per label."""
     name, known = feature_label(column, choices.inputs), choices.inputs.categories.get(column)
     if known is None:
@@ -169,12 +171,12 @@ def _priced(column: int, key: Any, price: Any, choices: Choices) -> Unary:
         if slope is None or not np.isfinite(slope):
             raise InputError(f"the price of {name} is {shown(price)}. Pass a finite number.")
         return Unary(slope)
-    allowed = choices.allowed_categories(column)
+    allowed = [] if is_fixed else choices.allowed_categories(column)
     if not isinstance(price, Mapping):
+        first = _label(known, float(known.value[0])) if len(known) else "label"
         raise InputError(
             f"the price of {name} is {shown(price)}, but it is a category: {known}. Pass a mapping "
-            f"with a price for each label, such as {{{key!r}: {{{_label(known, allowed[0])!r}: "
-            f"{price if as_float(price) is not None else 1.0}, ...}}}}."
+            f"with a price for each label, such as {{{key!r}: {{{first!r}: 1.0, ...}}}}."
         )
     table = {}
     for label, each in price.items():
@@ -207,8 +209,13 @@ def read_change(change: Change, choices: Choices, weight: float, is_cost: bool) 
             column: number_of(value, column, inputs, f"row of Change[{key!r}]")
             for column, key, value in given
         }
-    else:
+    elif np.ndim(change.row) == 1 and not isinstance(change.row, str):
         row = dict(enumerate(inputs._point(change.row, "row of Change").tolist()))
+    else:
+        raise InputError(
+            f"row of Change is {shown(change.row)}. Pass one row: a mapping from feature names to "
+            f"values, or a vector of {inputs.n_features} numbers."
+        )
     per = _by_column(change.per, "per", choices, row)
     fee = _by_column(change.fee, "fee", choices, row)
     unaries = []

@@ -1,9 +1,10 @@
 """The grid of cells that all sums of a problem share.
 
 Every sum is constant within a cell of the grid. Along each feature, the grid has the cuts of all
-sums, and those that constraints and costs ask for. Cuts are float64 numbers; each one is the last number of the cell below it. Models that read
-inputs in different precisions therefore share one rule: the cell of ``x`` is the number of cuts
-below ``x``. If a model accepts missing values, the last cell represents them.
+sums, and those that constraints and costs ask for. Cuts are float64 numbers; each one is the last
+number of the cell below it. Models that read inputs in different precisions therefore share one
+rule: the cell of ``x`` is the number of cuts below ``x``. If a model accepts missing values, the
+last cell represents them.
 
 The grid is built once. `Places` are the cells that a space allows.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -173,8 +173,16 @@ def read_objective(
     class_index: Any,
     choices: Choices,
     responses: Responses,
+    fixed: Collection[int] = (),
 ) -> Objective:
-    """Return the objective, with costs after all other terms."""
+    """Return the objective, with costs after all other terms; ``fixed`` are columns."""
+    if isinstance(objective, DECLARED) and (output != "auto" or class_index is not None):
+        name = type(objective).__name__
+        raise InputError(
+            f"output and class_index do not apply to {name}. Pass them with the model: "
+            "treeopt.Predicted(model, output=..., class_index=...) as a term, or Product(...)."
+        )
+    choices = choices if not fixed else replace(choices, known_fixed=frozenset(fixed))
     terms = [
         *_terms(objective, 1.0, Asked(objective, output, class_index), choices, responses),
         *(_cost(term, weight, choices, True) for weight, term in costs_of(cost)),
@@ -208,7 +216,7 @@ def _terms(
 def _cost(term: Price | Change, weight: float, choices: Choices, is_cost: bool) -> CostTerm:
     """Return a price or a change as a term."""
     if isinstance(term, Price):
-        return read_price(term.prices, choices, weight, is_cost)
+        return read_price(term.prices, choices, weight, is_cost, choices.known_fixed)
     return read_change(term, choices, weight, is_cost)
 
 

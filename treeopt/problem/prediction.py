@@ -17,7 +17,7 @@ from treeopt.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The function to optimize, of one model: ``link(weight_0 * term_0 + weight_1 * term_1 + ...)``.
+    """The prediction of one model: ``link(weight_0 * term_0 + weight_1 * term_1 + ...)``.
 
     Terms are added from left to right, in the precision of the models.
 

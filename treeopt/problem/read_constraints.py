@@ -152,7 +152,9 @@ def _comparisons(text: str, name: str, choices: Choices) -> list[tuple[Compariso
             try:
                 column = column_of(reference, "constraints", inputs, labels)
             except InputError as unknown:
-                problem, _, remedy = str(unknown).removeprefix("constraints: ").partition(". ")
+                what = str(unknown).removeprefix("constraints: ")
+                problem, _, remedy = what.removesuffix(".").partition(". ")
+                remedy = f"{remedy}." if remedy else "Correct the number."
                 raise InputError(pointed(text, at, name, problem, remedy)) from None
             if column in inputs.categories:
                 raise InputError(
@@ -175,14 +177,13 @@ def _row(comparison: Comparison, written: _Text) -> Row | bool:
     coefficients, constant = comparison.linear()
     sizes, size = comparison.sizes()
     by_column: dict[int, list[float]] = {}
-    for reference, coefficient in coefficients.items():
+    for reference, each in sizes.items():
         entry = by_column.setdefault(written.columns[reference], [0.0, 0.0])
-        entry[0] += coefficient
-        entry[1] += sizes[reference]
-    by_column = {column: entry for column, entry in by_column.items() if entry[0] != 0}
+        entry[0] += coefficients.get(reference, 0.0)
+        entry[1] += each
     low = -constant if comparison.relation in (">=", ">", "==") else -np.inf
     high = -constant if comparison.relation in ("<=", "<", "==") else np.inf
-    if not by_column:
+    if not any(factor for factor, _ in by_column.values()):
         return written.holds(np.zeros(max(written.columns.values(), default=0) + 1))
     factors, each = np.array(list(by_column.values())).T
     return Row(
@@ -220,7 +221,7 @@ def _refuse_impossible(text: str, name: str, rows: Sequence[Condition]) -> None:
             continue
         order = np.argsort(row.columns)
         factors = row.coefficients[order]
-        scale = float(factors[0])
+        scale = float(factors[np.flatnonzero(factors)[0]])
         low, high = sorted((row.low / scale, row.high / scale))
         key = (*row.columns[order].tolist(), *(factors / scale).tolist())
         before = bounds.get(key, (-np.inf, np.inf))
@@ -418,5 +419,9 @@ def _outside(column: int, key: Any, value: Any, name: str, choices: Choices) -> 
             found.append(Within(column, float(np.nextafter(high, np.inf)), np.inf))
         return found
     many = isinstance(value, tuple | list | set | frozenset | np.ndarray)
+    if many and not len(value):
+        raise InputError(f"{what} is empty. List the values that are forbidden.")
     numbers = [number_of(v, column, choices.inputs, what) for v in (value if many else [value])]
+    if np.isnan(numbers).any():
+        raise InputError(f"{what} has a missing value. Pass numbers or labels.")
     return [Within(column, numbers=frozenset(numbers), inside=False)]

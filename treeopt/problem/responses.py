@@ -146,7 +146,7 @@ class Responses:
 def _n_columns(bounds: Any) -> int | None:
     """Return the number of columns that bounds without names describe; None if unknown."""
     if hasattr(bounds, "lb"):
-        return int(np.size(bounds.lb)) if np.size(bounds.lb) > 1 else None
+        return int(max(np.size(bounds.lb), np.size(bounds.ub)))
     try:
         return len(bounds)
     except TypeError:

@@ -1,7 +1,7 @@
 """`TreeSum`: a sum of trees, as the grid and the proof see it.
 
-A sum is a step function of the inputs. It provides its cuts, so that all sums of a problem can share
-one grid, its value at points of the grid for the search, and the value that the user's model
+A sum is a step function of the inputs. It provides its cuts, so that all sums of a problem can
+share one grid, its value at points of the grid for the search, and the value that the user's model
 computes. `exact.certificate` bounds the difference of the two values, which is due to rounding.
 """
 

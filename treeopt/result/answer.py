@@ -20,6 +20,8 @@ class Answer(NamedTuple):
         No admissible point has a better value than this; NaN if the method gives no bound.
     x : float64 array or None
         The best point itself, if it is not in the middle of its region.
+    conflict : tuple of str
+        Constraints and bounds that contradict each other, if there is no admissible point.
     rounding : float
         Maximum distance between value and bound of a proven optimum, due to rounding.
     nfev, nodes : int
@@ -32,3 +34,4 @@ class Answer(NamedTuple):
     nfev: int = 0
     nodes: int = 0
     x: FloatArray | None = None
+    conflict: tuple[str, ...] = ()

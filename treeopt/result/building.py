@@ -33,13 +33,11 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
     x, region, found = None, None, NOTHING_FOUND
     if answer.cells is not None:
         x, region = problem.places.region(answer.cells)
-        if answer.x is not None:
-            x = answer.x
-        else:
-            x = in_types(x, region.lower, region.upper, columns)
+        middle = in_types(x, region.lower, region.upper, columns)
+        x = middle if answer.x is None else answer.x
         found = _evaluated(problem, x, region)
     gap = gap_between(found.fun, answer.bound)
-    ended = run.status is Status.EVAL_LIMIT and bool(np.isnan(answer.bound))
+    ended = run.status is Status.EVAL_LIMIT and x is not None and bool(np.isnan(answer.bound))
     return Decision(
         x=None if x is None else named(x, problem.inputs, columns),
         fun=found.fun,
@@ -53,6 +51,7 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
         status=run.status,
         success=run.status in (Status.OPTIMAL, Status.GAP_REACHED) or ended,
         message=run.message + _caveat(problem, found.fun, gap, answer.rounding, run.status),
+        conflict=answer.conflict,
         region=region,
         nfev=answer.nfev,
         nodes=answer.nodes,
@@ -130,8 +129,10 @@ def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: S
     A value of 0 with gap 0 is the optimum to the last bit, regardless of rounding.
     """
     if np.isinf(fun):
-        links = [r.model.link.name for r in problem.responses]
-        return f"; the prediction is {fun:g}, because {links[0]} of the model's sum overflows"
+        models = [r.model for r in problem.responses]
+        links = [model.link.name for model in models if not isinstance(model, Softmax)]
+        link = next((name for name in links if name != IDENTITY.name), "the weight")
+        return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
     if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
         return (
             f", but the rounding error of the model's own sums, up to {rounding:.3g}, is larger "

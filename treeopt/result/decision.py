@@ -58,6 +58,9 @@ class Decision:
         For a method without a bound, it is the maximum number of evaluations.
     message : str
         Reason for the end of the run, in words.
+    conflict : tuple of str
+        If there is no admissible point: a smallest set of constraints and bounds that contradict
+        each other. The problem is feasible if any one of them is left out. Empty otherwise.
     region : Region or None
         The box around `x` in which every input has the same prediction, with the attributes
         ``lower``, ``upper`` and ``categories``. It lies within the bounds. None if there is no
@@ -88,6 +91,7 @@ class Decision:
     status: Status
     success: bool
     message: str
+    conflict: tuple[str, ...]
     region: Any
     nfev: int
     nodes: int

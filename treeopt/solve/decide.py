@@ -20,6 +20,7 @@ from treeopt.result.building import build_decision
 from treeopt.result.decision import Decision
 from treeopt.run.run import Run
 from treeopt.run.status import Status
+from treeopt.solve.conflict import conflict_in_words, find_conflict
 from treeopt.solve.methods import Method
 from treeopt.solve.options import Options, read_options
 from treeopt.types import Array
@@ -50,9 +51,10 @@ def _read(
     responses.join(bounds)
     on_converted(run)
     choices = read_choices(responses.inputs, bounds, integer, categories, responses.columns)
-    goal = read_objective(objective, cost, output, class_index, choices, responses)
+    values = choices.read_fixed(fixed)
+    goal = read_objective(objective, cost, output, class_index, choices, responses, values)
     restrictions = read_constraints(constraints, choices, responses)
-    problem = core.make_problem(goal, choices, restrictions, choices.read_fixed(fixed))
+    problem = core.make_problem(goal, choices, restrictions, values)
     return problem, method, run
 
 
@@ -70,7 +72,12 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
     if problem.infeasible_because:
         run.status, run.message = Status.INFEASIBLE, problem.infeasible_because
         return build_decision(problem, run, Answer(None))
-    return build_decision(problem, run, method.solve(problem, run))
+    answer = method.solve(problem, run)
+    if run.status is Status.INFEASIBLE:
+        conflict, is_smallest = find_conflict(problem, run.limits)
+        run.message = conflict_in_words(conflict, is_smallest)
+        answer = answer._replace(conflict=conflict)
+    return build_decision(problem, run, answer)
 
 
 @takes_arguments_of(_read, read_options)

@@ -51,9 +51,14 @@ def _only_search(problem: Problem, run: Run) -> Answer:
 
 
 def _black_box(problem: Problem, run: Run) -> Answer:
-    from treeopt.stepdirect.on_problem import search_black_box
+    if problem.is_plain:
+        from treeopt.stepdirect.on_problem import search_black_box
 
-    return search_black_box(problem, run)
+        return search_black_box(problem, run)
+    from treeopt.exact.general.attempt import finish_general
+    from treeopt.stepdirect.on_constrained import search_with_penalty
+
+    return finish_general(problem, run, *search_with_penalty(problem, run))
 
 
 METHODS = {

@@ -92,7 +92,7 @@ def dimension_of(problem: Problem, column: int) -> Dimension:
         return Choice((np.nan,))
     if problem.grid.position[column] < 0:
         low = high = float(np.clip(0, low, high))
-    name = feature_label(column, problem.prediction.model)
+    name = feature_label(column, problem.inputs)
     if np.isinf(low) or np.isinf(high):
         raise InputError(
             f"the bounds of {name} are infinite, which stepdirect cannot use. Pass finite ones."

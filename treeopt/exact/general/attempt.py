@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
-from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.general.solver import GeneralSolver
 from treeopt.exact.general.stating import Contradiction
 from treeopt.model.frames import named
-from treeopt.problem.problem import Problem
+from treeopt.model.stand_ins import staircase
+from treeopt.problem.choices import read_choices
+from treeopt.problem.constraints import Implies
+from treeopt.problem.costs import read_price
+from treeopt.problem.objective import plain_objective
+from treeopt.problem.problem import Problem, make_problem
+from treeopt.problem.read_constraints import read_constraints
+from treeopt.problem.responses import Responses
 from treeopt.result.answer import Answer
+from treeopt.run.limits import Limits
 from treeopt.run.progress import DecisionProgress, gap_between
 from treeopt.run.run import Run
 from treeopt.run.status import Status, Stopped
@@ -20,11 +29,63 @@ from treeopt.types import FloatArray, IntArray
 PROVEN = "the optimum is proven"
 
 
+def compile_general(limits: Limits) -> None:
+    """Compile the kernels, if this has not been done, while the clock is paused."""
+    with limits.pause():
+        _compile()
+
+
+@cache
+def _compile() -> None:
+    """Solve a small problem with rows, costs and logic."""
+    model = staircase(4, np.float64)
+    choices = read_choices(model, [(0, 3)])
+    costs = read_price({0: 0.1}, choices, 1.0, True)
+    constraints = read_constraints([Implies("x[0] > 1", "x[0] >= 2")], choices, Responses([]))
+    objective = plain_objective(model)
+    objective = replace(objective, terms=(*objective.terms, costs))
+    problem = make_problem(objective, choices, constraints)
+    solver = GeneralSolver(problem, Run(Limits(None)), DEFAULT_SETTINGS)
+    solver.begin_local_search([np.zeros(1)])
+    solver.prove(lambda: None)
+
+
 def solve_general(
     problem: Problem, run: Run, settings: ExactSettings, proof: bool, with_local: bool
 ) -> Answer:
     """Run the local search, the proof or both."""
     return _Attempt(problem, run, settings).solve(proof, with_local)
+
+
+def finish_general(
+    problem: Problem, run: Run, x: FloatArray, is_feasible: bool, nfev: int
+) -> Answer:
+    """Return the point of another method as an answer; repair it if it is not feasible.
+
+    A repair is one descent with a growing penalty.
+    """
+    compile_general(run.limits)
+    try:
+        solver = GeneralSolver(problem, run, DEFAULT_SETTINGS)
+    except Contradiction:
+        return Answer(None, nfev=nfev)
+    solver.offer(x)
+    if not is_feasible:
+        solver.begin_local_search([])
+        solver.descend_from(solver.admissible(x))
+    if solver.best is None:
+        run.message += ", and no point that satisfies all constraints was found"
+        return Answer(None, nfev=nfev)
+    fun = problem.objective.sense * solver.value
+    run.note(fun, np.nan, nfev)
+    return Answer(_cells_at(problem, solver.best), nfev=nfev, x=solver.best)
+
+
+def _cells_at(problem: Problem, x: FloatArray) -> IntArray:
+    """Return the cells of a point."""
+    grid, columns = problem.grid, problem.grid.columns.tolist()
+    cells = [int(grid.cell_of(j, x[[column]])[0]) for j, column in enumerate(columns)]
+    return np.array(cells, np.int64)
 
 
 class _Attempt:
@@ -37,6 +98,7 @@ class _Attempt:
     def solve(self, proof: bool, with_local: bool) -> Answer:
         """Run the local search, the proof or both."""
         run = self.run
+        compile_general(run.limits)
         run.status, run.message = Status.OPTIMAL, PROVEN
         try:
             self.solver = GeneralSolver(self.problem, run, self.settings)
@@ -96,13 +158,8 @@ class _Attempt:
                 run.status, run.message = Status.OPTIMAL, PROVEN
         run.note(fun, bound, solver.evaluations)
         x = solver.best
-        return Answer(self._cells_at(x), bound, rounding, solver.evaluations, solver.nodes, x)
-
-    def _cells_at(self, x: FloatArray) -> IntArray:
-        """Return the cells of a point."""
-        grid = self.problem.grid
-        return np.array(
-            [int(grid.cell_of(j, x[[c]])[0]) for j, c in enumerate(grid.columns.tolist())], np.int64
+        return Answer(
+            _cells_at(self.problem, x), bound, rounding, solver.evaluations, solver.nodes, x
         )
 
     def _report_and_check(self, proof: bool) -> None:

@@ -29,13 +29,17 @@ class GeneralLocalSearch:
     """
 
     def __init__(
-        self, stated: Stated, starts: list[FloatArray], seed: int, call: Call, settings: ExactSettings
+        self,
+        stated: Stated,
+        starts: list[FloatArray],
+        seed: int,
+        call: Call,
+        settings: ExactSettings,
     ) -> None:
         self.stated, self.starts, self.call, self.settings = stated, starts, call, settings
         statement = stated.statement
         p, n_sums = stated.columns.size, statement.sums.size
         n_places = int(statement.leaves.place_start[-1])
-        self.integer = stated.integer.astype(np.int64)
         self.stroll = Stroll(
             walk=new_walk(statement.leaves),
             x=np.zeros(p),
@@ -77,11 +81,7 @@ class GeneralLocalSearch:
     ) -> tuple[float, Int32Array, FloatArray]:
         """Descend from a point, and keep the end if it is a good one."""
         statement, stroll = self.stated.statement, self.stroll
-        merit = float(
-            self.call(
-                descend, statement, stroll, places, x, self.integer, self.penalty, max_passes
-            )
-        )
+        merit = float(self.call(descend, statement, stroll, places, x, self.penalty, max_passes))
         self.descents += 1
         self.failures += 1
         end = merit, stroll.walk.at.copy(), stroll.x.copy()
@@ -95,8 +95,9 @@ class GeneralLocalSearch:
         """Return a mixture of two good ends, or one of them with some features set at random."""
         rng, settings = self.rng, self.settings
         if len(self.elite) > 1 and rng.random() < settings.crossover_share:
+            places_size = self.stated.columns.size
             one, other = rng.choice(len(self.elite), 2, replace=False)
-            which = rng.random(self.integer.size) < 0.5
+            which = rng.random(places_size) < 0.5
             places = np.where(which, self.elite[one][1], self.elite[other][1]).astype(np.int32)
             return places, np.where(which, self.elite[one][2], self.elite[other][2])
         _, places, x = self.elite[rng.integers(len(self.elite))]
@@ -114,5 +115,7 @@ class GeneralLocalSearch:
         inside = walk.outside == 0
         sizes = np.diff(leaves.place_start)
         low = leaves.low[:, inside].max(axis=1, initial=0)
-        high = np.minimum(leaves.high[:, inside].min(axis=1, initial=np.iinfo(np.int32).max), sizes - 1)
+        high = np.minimum(
+            leaves.high[:, inside].min(axis=1, initial=np.iinfo(np.int32).max), sizes - 1
+        )
         return np.concatenate([low, high]).astype(np.int32)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treeopt.exact.box_lists import Lists, narrow
+from treeopt.exact.box_lists import Lists, cut_features, meets, narrow
 from treeopt.exact.branching import CutRoom, add_losses, start_from
 from treeopt.exact.general.bounds import (
     UNIT,
@@ -26,7 +26,8 @@ from treeopt.exact.tree_search import Heap
 from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.exact.general.statement import Statement
+    from treeopt.exact.general.statement import Features, Rows, Statement
+    from treeopt.problem.leaves import Leaves
     from treeopt.types import Array, FloatArray, Int32Array, IntArray
 
 GENERAL_STATE = np.dtype(
@@ -53,6 +54,9 @@ GENERAL_STATE = np.dtype(
 NOTHING, POINT, BOX, ROWS = range(4)
 """What a caller has to do: nothing; check a point; solve a box in which no tree is left; solve the
 linear program of a node."""
+
+NARROWER, EMPTY = -1, -2
+"""What `examine_all` returns instead of a feature."""
 
 MAX_RAYS = 16
 """Number of rays that are kept: combinations of rows that have shown that a node is empty."""
@@ -89,7 +93,7 @@ FEATURE_ROOM = np.dtype(
         ("high", np.float64),
         ("cost", np.float64),  # lowest cost in a box
         ("tilt", np.float64),  # what the multipliers of the rows add to its cost per unit
-        ("place", np.int64),  # place of the lowest cost
+        ("at", np.float64),  # number of the lowest cost
         ("point_place", np.int64),  # place of the point that is asked about
         ("new_low", np.int64),  # what is left of a box
         ("new_high", np.int64),
@@ -108,7 +112,6 @@ class Room(NamedTuple):
 
     cut: CutRoom
     feature: Array  # records of `FEATURE_ROOM`
-    at: FloatArray  # where the cost of each feature is lowest
     point: FloatArray  # the point that is asked about
     sums: FloatArray  # lower bounds of all sums
     slack: FloatArray  # by how much each sum may grow
@@ -134,48 +137,46 @@ class General(NamedTuple):
 
 
 @kernel
-def set_tilt(statement: Statement, y: FloatArray, room: Room) -> None:
+def set_tilt(features: Features, rows: Rows, y: FloatArray, now: Array) -> None:
     """Write what the multipliers of the rows add to the cost per unit of each feature."""
-    rows = statement.rows
-    for k in range(room.feature.size):
-        tilt = 0.0
-        for i in range(
-            statement.features.feature[k].row_start, statement.features.feature[k].row_end
-        ):
+    for k in range(now.size):
+        own, tilt = features.feature[k], 0.0
+        for i in range(own.row_start, own.row_end):
             tilt += y[rows.of[i].row] * rows.of[i].factor
-        room.feature[k].tilt = tilt
+        now[k].tilt = tilt
 
 
 @kernel
-def cost_bound(statement: Statement, y: FloatArray, box: Int32Array, room: Room) -> float:
+def cost_bound(
+    features: Features, rows: Rows, offset: float, y: FloatArray, box: Int32Array, now: Array
+) -> float:
     """Return a lower bound on all costs in a box, by weak duality with the multipliers."""
-    features, rows, p = statement.features, statement.rows, box.size // 2
-    set_tilt(statement, y, room)
-    total, size = statement.offset, abs(statement.offset)
+    p = box.size // 2
+    set_tilt(features, rows, y, now)
+    total, size = offset, abs(offset)
     for k in range(p):
-        room.feature[k].cost = 0.0
-        if features.feature[k].is_priced or room.feature[k].tilt != 0.0:
-            cost, at, place = lowest_cost(features, k, box[k], box[p + k], room.feature[k].tilt)
-            room.feature[k].cost, room.at[k], room.feature[k].place = cost, at, place
-            total += cost
-            size += abs(cost)
+        own = now[k]
+        own.cost = own.at = 0.0
+        if features.feature[k].is_priced or own.tilt != 0.0:
+            own.cost, own.at, _ = lowest_cost(features, k, box[k], box[p + k], own.tilt)
+            total += own.cost
+            size += abs(own.cost)
     for r in range(y.size):
         if y[r] != 0.0:
-            part = y[r] * (rows.row[r].high if y[r] > 0 else rows.row[r].low)
+            row = rows.row[r]
+            part = y[r] * (row.high if y[r] > 0 else row.low)
             # The row as a user computes it may be off by its rounding error.
-            slip = rows.row[r].error * rows.row[r].size
-            for i in range(rows.row[r].start, rows.row[r].end):
-                k = rows.entry[i].feature
-                slip += rows.row[r].error * rows.entry[i].size * abs(room.at[k])
-            total -= part + abs(y[r]) * slip
+            slip = row.size
+            for i in range(row.start, row.end):
+                slip += rows.entry[i].size * abs(now[rows.entry[i].feature].at)
+            total -= part + abs(y[r]) * row.error * slip
             size += abs(part)
     return total - UNIT * size
 
 
 @kernel
-def row_at(statement: Statement, r: int, x: FloatArray) -> float:
+def row_at(rows: Rows, r: int, x: FloatArray) -> float:
     """Return the value of a row at a point."""
-    rows = statement.rows
     total = 0.0
     for i in range(rows.row[r].start, rows.row[r].end):
         total += rows.entry[i].factor * x[rows.entry[i].feature]
@@ -183,94 +184,101 @@ def row_at(statement: Statement, r: int, x: FloatArray) -> float:
 
 
 @kernel
-def cheapest(statement: Statement, y: FloatArray, box: Int32Array, room: Room) -> None:
-    """Write the cheapest point of a box, for some multipliers."""
-    p = box.size // 2
-    set_tilt(statement, y, room)
-    for k in range(p):
-        _, at, place = lowest_cost(statement.features, k, box[k], box[p + k], room.feature[k].tilt)
-        room.at[k], room.feature[k].place = at, place
+def row_at_cheapest(
+    features: Features, rows: Rows, r: int, y: float, box: Int32Array, now: Array
+) -> float:
+    """Return the value of a row at the cheapest point, if its multiplier is ``y``.
+
+    ``now`` has what the other rows add to the cost per unit of each feature.
+    """
+    p, total = box.size // 2, 0.0
+    for i in range(rows.row[r].start, rows.row[r].end):
+        k, factor = rows.entry[i].feature, rows.entry[i].factor
+        tilt = now[k].tilt + y * factor
+        total += factor * lowest_cost(features, k, box[k], box[p + k], tilt)[1]
+    return total
 
 
 @kernel
-def raise_rows(statement: Statement, y: FloatArray, box: Int32Array, room: Room) -> float:
+def raise_rows(
+    features: Features, rows: Rows, offset: float, y: FloatArray, box: Int32Array, now: Array
+) -> float:
     """Improve the multipliers row by row; return the bound on the costs.
 
     Along one multiplier the bound is concave. Its slope is the value of the row at the cheapest
     point minus the limit of the row, so a bisection finds the maximum.
     """
-    rows = statement.rows
-    bound = cost_bound(statement, y, box, room)
+    bound = cost_bound(features, rows, offset, y, box, now)
     is_priced = False
-    for k in range(room.feature.size):
-        is_priced |= statement.features.feature[k].is_priced
+    for k in range(now.size):
+        is_priced |= features.feature[k].is_priced
     if not is_priced:
         return bound
     for r in range(y.size):
         if rows.row[r].is_literal:
             continue
         before, best = y[r], bound
-        y[r] = 0.0
-        cheapest(statement, y, box, room)
-        value = row_at(statement, r, room.at)
-        if rows.row[r].low <= value <= rows.row[r].high:
-            bound = cost_bound(statement, y, box, room)
-            if bound < best:
-                y[r], bound = before, best
-            continue
-        side = 1.0 if value > rows.row[r].high else -1.0
-        limit = rows.row[r].high if side > 0 else rows.row[r].low
-        step = max(abs(before), 1e-9)
-        lower = 0.0
-        for _ in range(80):
-            y[r] = side * step
-            cheapest(statement, y, box, room)
-            if side * (row_at(statement, r, room.at) - limit) <= 0:
-                break
-            lower = step
-            step *= 4.0
-        upper = step
-        for _ in range(40):
-            if upper - lower <= 1e-9 * upper:
-                break
-            middle = 0.5 * (lower + upper)
-            y[r] = side * middle
-            cheapest(statement, y, box, room)
-            if side * (row_at(statement, r, room.at) - limit) <= 0:
-                upper = middle
-            else:
-                lower = middle
-        y[r] = side * upper
-        bound = cost_bound(statement, y, box, room)
-        if bound < best:
-            y[r], bound = before, best
-    return cost_bound(statement, y, box, room)
+        for i in range(rows.row[r].start, rows.row[r].end):
+            now[rows.entry[i].feature].tilt -= before * rows.entry[i].factor
+        y[r] = best_multiplier(features, rows, r, before, box, now)
+        if y[r] != before:
+            bound = cost_bound(features, rows, offset, y, box, now)
+        if y[r] == before or bound < best:
+            y[r] = before
+            bound = cost_bound(features, rows, offset, y, box, now)
+    return bound
 
 
 @kernel
-def objective_bound(statement: Statement, box: Int32Array, costs: float, room: Room) -> float:
+def best_multiplier(
+    features: Features, rows: Rows, r: int, before: float, box: Int32Array, now: Array
+) -> float:
+    """Return the multiplier of a row at which the bound is highest."""
+    low, high = rows.row[r].low, rows.row[r].high
+    value = row_at_cheapest(features, rows, r, 0.0, box, now)
+    if low <= value <= high:
+        return 0.0
+    side = 1.0 if value > high else -1.0
+    limit = high if side > 0 else low
+    lower, upper = 0.0, max(abs(before), 1e-9)
+    for _ in range(60):
+        if side * (row_at_cheapest(features, rows, r, side * upper, box, now) - limit) <= 0:
+            break
+        lower = upper
+        upper *= 4.0
+    for _ in range(30):
+        if upper - lower <= 1e-6 * upper:
+            break
+        middle = 0.5 * (lower + upper)
+        if side * (row_at_cheapest(features, rows, r, side * middle, box, now) - limit) <= 0:
+            upper = middle
+        else:
+            lower = middle
+    return side * upper
+
+
+@kernel
+def objective_bound(
+    features: Features, parts: Array, box: Int32Array, costs: float, sums: FloatArray
+) -> float:
     """Return a lower bound on the objective in a box, from bounds of sums and costs."""
-    parts = statement.parts
     total, size = costs, abs(costs)
     for i in range(parts.size):
         if parts[i].in_objective:
-            low, high = part_ends(statement.features, parts, i, box)
-            value = part_value(parts, i, room.sums, low, high)
+            low, high = part_ends(features, parts, i, box)
+            value = part_value(parts, i, sums, low, high)
             total += value
             size += abs(value)
-    if np.isinf(size):
-        return total
-    return total - UNIT * size
+    return total if np.isinf(size) else total - UNIT * size
 
 
 @kernel
-def breaks_limit(statement: Statement, box: Int32Array, room: Room) -> bool:
+def breaks_limit(features: Features, parts: Array, box: Int32Array, sums: FloatArray) -> bool:
     """Return whether a part exceeds its limit everywhere in a box."""
-    parts = statement.parts
     for i in range(parts.size):
         if not parts[i].in_objective:
-            low, high = part_ends(statement.features, parts, i, box)
-            if part_value(parts, i, room.sums, low, high) > relaxed(parts[i].limit):
+            low, high = part_ends(features, parts, i, box)
+            if part_value(parts, i, sums, low, high) > relaxed(parts[i].limit):
                 return True
     return False
 
@@ -283,48 +291,51 @@ def relaxed(limit: float) -> float:
 
 @kernel
 def set_slacks(
-    statement: Statement, box: Int32Array, bound: float, cutoff: float, room: Room
+    features: Features,
+    parts: Array,
+    box: Int32Array,
+    to_gain: float,
+    sums: FloatArray,
+    slack: FloatArray,
 ) -> None:
-    """Write by how much each sum may grow before the node is of no interest."""
-    parts = statement.parts
+    """Write by how much each sum may grow before the node is of no interest.
+
+    ``to_gain`` is the distance of the bound of the node from the best value.
+    """
     for i in range(parts.size):
-        low, high = part_ends(statement.features, parts, i, box)
+        low, high = part_ends(features, parts, i, box)
         allowance = relaxed(parts[i].limit)
         if parts[i].in_objective:
-            allowance = np.inf
-            if cutoff < np.inf:
-                value = part_value(parts, i, room.sums, low, high)
-                allowance = value + (cutoff - bound)
-                allowance += UNIT * (abs(value) + abs(cutoff) + abs(bound))
+            value = part_value(parts, i, sums, low, high)
+            allowance = value + to_gain
+            if to_gain < np.inf:
+                allowance += UNIT * (abs(value) + abs(to_gain))
         for k in range(parts[i].start, parts[i].end):
-            if allowance == np.inf:
-                room.slack[k] = np.inf
-            else:
-                room.slack[k] = slack_of(parts, i, room.sums, k, low, high, allowance)
+            slack[k] = np.inf
+            if allowance < np.inf:
+                slack[k] = slack_of(parts, i, sums, k, low, high, allowance)
 
 
 @kernel
-def is_empty(statement: Statement, search: General) -> bool:
+def is_empty(features: Features, rows: Rows, rays: FloatArray, n_rays: int, now: Array) -> bool:
     """Return whether a ray shows that no point of a box satisfies the rows."""
-    rows, room = statement.rows, search.room
-    for i in range(search.state[0].n_rays):
-        set_tilt(statement, search.rays[i], room)
+    for i in range(n_rays):
+        set_tilt(features, rows, rays[i], now)
         total, size = 0.0, 0.0
-        for k in range(room.feature.size):
-            now = room.feature[k]
-            if now.tilt != 0.0:
-                x = now.low if now.tilt > 0 else now.high
-                total += now.tilt * x
-                size += abs(now.tilt * x)
+        for k in range(now.size):
+            if now[k].tilt != 0.0:
+                term = now[k].tilt * (now[k].low if now[k].tilt > 0 else now[k].high)
+                total += term
+                size += abs(term)
         for r in range(rows.row.size):
-            y = search.rays[i, r]
+            y, row = rays[i, r], rows.row[r]
             if y != 0.0:
-                limit = rows.row[r].high if y > 0 else rows.row[r].low
-                slip = rows.row[r].size
-                for e in range(rows.row[r].start, rows.row[r].end):
-                    now = room.feature[rows.entry[e].feature]
-                    slip += rows.entry[e].size * max(abs(now.low), abs(now.high))
-                total -= y * limit + abs(y) * rows.row[r].error * slip
+                limit = row.high if y > 0 else row.low
+                slip = row.size
+                for e in range(row.start, row.end):
+                    own = now[rows.entry[e].feature]
+                    slip += rows.entry[e].size * max(abs(own.low), abs(own.high))
+                total -= y * limit + abs(y) * row.error * slip
                 size += abs(y * limit)
         if total > UNIT * size and total > 0.0:
             return True
@@ -343,83 +354,85 @@ def is_closed(state: Any, bound: float) -> bool:
 
 @kernel
 def filter_node(
-    statement: Statement,
-    search: General,
-    at: int,
-    source: int,
-    parent_bound: float,
-    min_gain: float,
+    statement: Statement, search: General, at: int, source: int, parent: float, min_gain: float
 ) -> None:
     """Filter a node to a fixed point, then close it, ask about it, or divide it.
 
-    ``at`` is its level, and ``source`` the level whose lists it starts from.
+    ``at`` is its level, ``source`` the level whose lists it starts from, and ``parent`` the bound
+    of its parent.
     """
     state, level, box = search.state[0], search.level[at], search.level_box[at]
-    room, y, leaves = search.room, search.level_y[at], statement.leaves
-    n_sums = statement.sums.size
+    room, y, now = search.room, search.level_y[at], search.room.feature
+    features, rows, parts = statement.features, statement.rows, statement.parts
+    n_sums, sums, slack = statement.sums.size, search.room.sums, search.room.slack
     level.pending = 0
-    all_ends(statement.features, box, room.feature)
+    all_ends(features, box, now)
     first = True
     while True:
-        for k in range(room.feature.size):
-            room.feature[k].is_narrower = False
-        if not propagate(statement, box, room.feature) or is_empty(statement, search):
+        for k in range(now.size):
+            now[k].is_narrower = False
+        if not propagate(features, rows, statement.logic, box, now):
             return
-        for k in range(room.feature.size):
-            room.feature[k].is_changed |= room.feature[k].is_narrower
+        if state.n_rays > 0 and is_empty(features, rows, search.rays, state.n_rays, now):
+            return
+        for k in range(now.size):
+            now[k].is_changed |= now[k].is_narrower
         for k in range(n_sums):
-            room.sums[k] = search.level_sum[source if first else at, k].bound
-        costs = raise_rows(statement, y, box, room)
-        bound = max(objective_bound(statement, box, costs, room), parent_bound)
-        if is_closed(state, bound) or breaks_limit(statement, box, room):
+            sums[k] = search.level_sum[source if first else at, k].bound
+        if first:
+            costs = raise_rows(features, rows, statement.offset, y, box, now)
+        else:
+            costs = cost_bound(features, rows, statement.offset, y, box, now)
+        # Slacks follow from the bound of the lists alone, not from that of the parent.
+        bound = objective_bound(features, parts, box, costs, sums)
+        if is_closed(state, max(bound, parent)) or breaks_limit(features, parts, box, sums):
             return
-        set_slacks(statement, box, bound, state.best, room)
-        if not narrow_all(statement, search, at, source if first else at, box):
+        set_slacks(features, parts, box, state.best - bound, sums, slack)
+        start = source if first else at
+        if not narrow_all(search, room.changed, at, start, box, statement.leaves.stop):
             return
         first = False
-        if take_changes(statement, box, room):
+        if take_changes(features, box, now):
             continue
-        bound = max(objective_bound(statement, box, costs, room), parent_bound)
-        if is_closed(state, bound) or breaks_limit(statement, box, room):
+        bound = objective_bound(features, parts, box, costs, sums)
+        if is_closed(state, max(bound, parent)) or breaks_limit(features, parts, box, sums):
             return
-        set_slacks(statement, box, bound, state.best, room)
-        drop_slack_sums(statement, search, at)
+        set_slacks(features, parts, box, state.best - bound, sums, slack)
+        drop_slack_sums(statement, search.lists, search.level_sum[at], sums, box)
+        level.bound = max(bound, parent)
         n_trees = 0
         for k in range(n_sums):
             n_trees += search.level_sum[at, k].n_trees
         if n_trees == 0:
-            state.asked, state.asked_bound, state.asked_level = BOX, bound, at
-            level.bound = bound
+            state.asked, state.asked_bound, state.asked_level = BOX, level.bound, at
             return
-        feature, cut = examine_all(statement, search, at, box, costs, bound, min_gain)
-        if is_set(leaves.stop):
+        feature, cut = examine_all(statement, search, at, box, state.best - bound, min_gain)
+        if feature == EMPTY or is_set(statement.leaves.stop):
             return
-        if feature == -2:
-            return
-        if feature == -1:
+        if feature == NARROWER:
             continue
-        level.bound = bound
-        divide(level, room, feature, cut, statement.features.feature[feature].place_start, bound)
+        origin = statement.leaves.place_start[feature]
+        divide(level, room.score, room.gain, feature, cut, origin + cut, bound)
         state.level = at
         return
 
 
 @kernel
 def narrow_all(
-    statement: Statement, search: General, at: int, source: int, box: Int32Array
+    search: General, changed: IntArray, at: int, source: int, box: Int32Array, stop: IntArray
 ) -> bool:
     """Narrow the lists of all sums; return False if a tree has no leaf left."""
-    state, room, leaves = search.state[0], search.room, statement.leaves
+    state, room = search.state[0], search.room
     p = room.feature.size
     target = search.level[at].end if source == at else search.level[source].end
     for k in range(p):
         room.feature[k].is_narrower = False
-    for s in range(statement.sums.size):
+    for s in range(room.sums.size):
         before, own = search.level_sum[source, s], search.level_sum[at, s]
         n_changed = 0
         for k in range(p):
             if room.feature[k].is_changed:
-                room.changed[n_changed] = k
+                changed[n_changed] = k
                 n_changed += 1
         to = before.at if source == at else target
         constant, n_trees = before.constant, before.n_trees
@@ -433,10 +446,10 @@ def narrow_all(
             n_trees,
             to,
             box,
-            room.changed,
+            changed,
             n_changed,
             room.slack[s],
-            leaves.stop,
+            stop,
         )
         state.spent += kept.end - to
         if kept.n_trees < 0:
@@ -445,7 +458,7 @@ def narrow_all(
         own.bound = own.constant + kept.bound
         room.sums[s] = own.bound
         for i in range(kept.n_changed):
-            room.feature[room.changed[i]].is_narrower = True
+            room.feature[changed[i]].is_narrower = True
         if source != at:
             target = kept.end
     if source != at:
@@ -454,156 +467,162 @@ def narrow_all(
 
 
 @kernel
-def take_changes(statement: Statement, box: Int32Array, room: Room) -> bool:
+def take_changes(features: Features, box: Int32Array, now: Array) -> bool:
     """Make the noted changes the ones to be handled next; return whether there are any."""
     any_changed = False
-    for k in range(room.feature.size):
-        room.feature[k].is_changed = room.feature[k].is_narrower
-        any_changed |= room.feature[k].is_narrower
+    for k in range(now.size):
+        now[k].is_changed = now[k].is_narrower
+        any_changed |= now[k].is_narrower
     if any_changed:
-        all_ends(statement.features, box, room.feature)
+        all_ends(features, box, now)
     return any_changed
 
 
 @kernel
-def drop_slack_sums(statement: Statement, search: General, at: int) -> None:
-    """Drop the trees of sums whose limit no point of the node can exceed."""
-    parts, lists, room = statement.parts, search.lists, search.room
+def drop_slack_sums(
+    statement: Statement, lists: Lists, level_sums: Array, sums: FloatArray, box: Int32Array
+) -> None:
+    """Drop the trees of sums whose limit no point of the node can exceed.
+
+    Leaves that exceed it are not in the lists any more, so all leaves that meet the box are looked
+    at; but only where the lists alone would allow it.
+    """
+    parts = statement.parts
     for i in range(parts.size):
-        if parts[i].in_objective or parts[i].n_sums > 1:
-            continue
         s = parts[i].start
-        own = search.level_sum[at, s]
-        if own.n_trees == 0:
+        if parts[i].in_objective or parts[i].n_sums > 1 or level_sums[s].n_trees == 0:
             continue
-        spread = 2.0 * statement.sums[s].error
+        own, before = level_sums[s], sums[s]
         for t in range(own.n_trees):
             a, b = lists.arena[own.at + t], lists.arena[own.at + t + 1]
-            spread += lists.value[lists.arena[b - 1]] - lists.value[lists.arena[a]]
-        before = room.sums[s]
-        room.sums[s] = before + spread * (1.0 + UNIT)
-        low, high = 0.0, 0.0
-        value = part_value(parts, i, room.sums, low, high)
-        room.sums[s] = before
-        margin = 2.0 * parts[i].error * max(abs(value), 1.0)
-        if value + margin <= parts[i].limit:
-            own.n_trees = 0
-            own.constant = own.bound
+            sums[s] += lists.value[lists.arena[b - 1]] - lists.value[lists.arena[a]]
+        if part_value(parts, i, sums, 0.0, 0.0) <= parts[i].limit:
+            sums[s] = highest_sum(statement.leaves, statement.sums[s], box)
+            value = part_value(parts, i, sums, 0.0, 0.0)
+            if value + 2.0 * parts[i].error * max(abs(value), 1.0) <= parts[i].limit:
+                own.n_trees = 0
+                own.constant = own.bound
+        sums[s] = before
 
 
 @kernel
-def divide(level: Any, room: Room, feature: int, cut: int, origin: int, bound: float) -> None:
-    """Give a level two children, on both sides of a cut."""
+def highest_sum(leaves: Leaves, listed: Any, box: Int32Array) -> float:
+    """Return an upper bound on a sum in a box."""
+    cut = np.empty(box.size // 2, np.int64)
+    n_cut = cut_features(leaves, box, cut)
+    total = listed.constant + 3.0 * listed.error
+    for t in range(listed.start, listed.end):
+        i = leaves.start[t + 1] - 1
+        while not meets(leaves, i, box, cut, n_cut):
+            i -= 1
+        total += leaves.value[i]
+    return total
+
+
+@kernel
+def divide(
+    level: Any, score: FloatArray, gain: FloatArray, feature: int, cut: int, at: int, bound: float
+) -> None:
+    """Give a level two children, on both sides of a cut, whose number among all is ``at``."""
     level.pending = 2
     level.feature, level.cut = feature, cut
-    left, right = room.score[0, origin + cut], room.score[1, origin + cut]
-    level.first_side = 0 if left <= right else 1
-    level.left_bound = bound + max(room.gain[0, origin + cut], 0.0)
-    level.right_bound = bound + max(room.gain[1, origin + cut], 0.0)
+    level.first_side = 0 if score[0, at] <= score[1, at] else 1
+    level.left_bound = max(bound + gain[0, at], level.bound)
+    level.right_bound = max(bound + gain[1, at], level.bound)
 
 
 @kernel
 def examine_all(
-    statement: Statement,
-    search: General,
-    at: int,
-    box: Int32Array,
-    costs: float,
-    bound: float,
-    min_gain: float,
+    statement: Statement, search: General, at: int, box: Int32Array, to_gain: float, min_gain: float
 ) -> tuple[int, int]:
     """Examine all cuts of a node by all sums and costs.
 
-    Returns the best cut: its feature and the last place on the left. If the box became narrower
-    instead, the feature is -1, and if it is empty, -2.
+    Returns the best cut: its feature and the last place on the left. The feature is NARROWER if the
+    box became narrower instead, and EMPTY if it holds no point of interest.
     """
-    state, room, p = search.state[0], search.room, box.size // 2
-    place_start = statement.leaves.place_start
-    for k in range(p):
-        room.feature[k].new_low = room.feature[k].common_low = box[k]
-        room.feature[k].new_high = room.feature[k].common_high = box[p + k]
-        for c in range(place_start[k] + box[k], place_start[k] + box[p + k] + 1):
-            room.score[0, c] = room.score[1, c] = 0.0
-            room.gain[0, c] = room.gain[1, c] = 0.0
-    for i in range(statement.parts.size):
-        for s in range(statement.parts[i].start, statement.parts[i].end):
-            if search.level_sum[at, s].n_trees > 0:
-                is_linear = statement.parts[i].in_objective and statement.parts[i].link == 0
-                is_linear &= statement.parts[i].end - statement.parts[i].start == 1
-                examine_sum(
-                    statement, search, at, s, box, is_linear, statement.parts[i].in_objective
-                )
-                if is_set(statement.leaves.stop):
-                    return -2, -1
-    examine_costs(statement, box, bound, state.best, room)
-    any_changed = False
-    for k in range(p):
-        room.feature[k].is_changed = False
-        if room.feature[k].new_low > room.feature[k].new_high:
-            return -2, -1
-        if room.feature[k].new_low > box[k] or room.feature[k].new_high < box[p + k]:
-            box[k], box[p + k] = room.feature[k].new_low, room.feature[k].new_high
-            room.feature[k].is_changed = True
-            any_changed = True
-    if any_changed:
-        all_ends(statement.features, box, room.feature)
-        return -1, -1
-    best, feature, cut = 0.0, -1, -1
-    for k in range(p):
-        state.spent += box[p + k] - box[k]
-        for c in range(box[k], box[p + k]):
-            left, right = room.score[0, place_start[k] + c], room.score[1, place_start[k] + c]
-            score = max(left, min_gain) * max(right, min_gain)
-            if (left > min_gain or right > min_gain) and score > best:
-                best, feature, cut = score, k, c
-    if feature >= 0:
-        return feature, cut
-    return any_cut(statement, search, at, box)
+    state, room, parts = search.state[0], search.room, statement.parts
+    place_start, stop = statement.leaves.place_start, statement.leaves.stop
+    clear_cuts(box, place_start, room.feature, room.score, room.gain)
+    scale = 0.0
+    for i in range(parts.size):
+        is_linear = parts[i].in_objective and parts[i].link == 0 and parts[i].n_sums == 1
+        for s in range(parts[i].start, parts[i].end):
+            own = search.level_sum[at, s]
+            if own.n_trees == 0:
+                continue
+            scale += statement.sums[s].spread if is_linear else 0.0
+            target = room.gain if is_linear else room.score
+            state.spent += examine_sum(
+                search.lists,
+                own,
+                box,
+                room.slack[s],
+                1.0 if is_linear else min(room.slack[s], statement.sums[s].spread),
+                place_start,
+                room.cut,
+                target,
+                stop,
+            )
+            if is_set(stop):
+                return EMPTY, -1
+            take_ends(room.cut, room.feature, parts[i].in_objective)
+    scale += examine_costs(statement.features, box, room.feature, room.gain)
+    return best_cut(
+        statement.features,
+        search.lists,
+        search.level_sum[at],
+        box,
+        room,
+        to_gain,
+        max(min(to_gain, scale), 1e-300),
+        min_gain,
+    )
 
 
 @kernel
-def any_cut(statement: Statement, search: General, at: int, box: Int32Array) -> tuple[int, int]:
-    """Return a cut that separates the best leaf of a tree from others."""
-    p, lists = box.size // 2, search.lists
-    for s in range(statement.sums.size):
-        own = search.level_sum[at, s]
-        for t in range(own.n_trees):
-            row = lists.arena[lists.arena[own.at + t]]
-            for k in range(p):
-                if lists.box[row, k] > box[k]:
-                    return k, lists.box[row, k] - 1
-                if lists.box[row, p + k] < box[p + k]:
-                    return k, lists.box[row, p + k]
-    return -2, -1
+def clear_cuts(
+    box: Int32Array, place_start: IntArray, now: Array, score: FloatArray, gain: FloatArray
+) -> None:
+    """Prepare the room for the cuts of a box."""
+    p = box.size // 2
+    for k in range(p):
+        now[k].new_low = now[k].common_low = box[k]
+        now[k].new_high = now[k].common_high = box[p + k]
+        for c in range(place_start[k] + box[k], place_start[k] + box[p + k] + 1):
+            score[0, c] = score[1, c] = gain[0, c] = gain[1, c] = 0.0
+
+
+@kernel
+def take_ends(cut: CutRoom, now: Array, in_objective: bool) -> None:
+    """Narrow what is left of the box, and what the best leaves have in common."""
+    for k in range(now.size):
+        now[k].new_low = max(now[k].new_low, cut.low[k])
+        now[k].new_high = min(now[k].new_high, cut.high[k])
+        if in_objective:
+            now[k].common_low = max(now[k].common_low, cut.common_low[k])
+            now[k].common_high = min(now[k].common_high, cut.common_high[k])
 
 
 @kernel
 def examine_sum(
-    statement: Statement,
-    search: General,
-    at: int,
-    s: int,
+    lists: Lists,
+    own: Any,
     box: Int32Array,
-    is_linear: bool,
-    in_objective: bool,
-) -> None:
-    """Add the losses of one sum to the scores of all cuts; narrow what is left of the box."""
-    room, cut, p = search.room, search.room.cut, box.size // 2
-    place_start, own = statement.leaves.place_start, search.level_sum[at, s]
-    slack = room.slack[s]
-    scale = slack if slack < np.inf else max(statement.sums[s].spread, 1e-300)
-    scale = max(scale, 1e-300)
+    slack: float,
+    scale: float,
+    place_start: IntArray,
+    cut: CutRoom,
+    target: FloatArray,
+    stop: IntArray,
+) -> int:
+    """Add the losses of one sum, divided by a scale, to all cuts; return the work.
+
+    Where a side of a cut is of no interest, the room for the cuts is narrowed.
+    """
+    p, scale = box.size // 2, max(scale, 1e-300)
     start_from(box, cut)
-    work = add_losses(
-        search.lists, own.at, own.n_trees, box, slack, place_start, cut, statement.leaves.stop
-    )
-    search.state[0].spent += work
+    work: int = add_losses(lists, own.at, own.n_trees, box, slack, place_start, cut, stop)
     for k in range(p):
-        room.feature[k].new_low = max(room.feature[k].new_low, cut.low[k])
-        room.feature[k].new_high = min(room.feature[k].new_high, cut.high[k])
-        if in_objective:
-            room.feature[k].common_low = max(room.feature[k].common_low, cut.common_low[k])
-            room.feature[k].common_high = min(room.feature[k].common_high, cut.common_high[k])
         if cut.touched[k] == 0:
             continue
         off = 2.0**-52 * (2 * cut.touched[k] + 2) * cut.sum_of_losses[k]
@@ -613,50 +632,90 @@ def examine_sum(
             left += cut.loss[0, origin + c]
             right += cut.loss[1, origin + c]
             if left >= safe:
-                room.feature[k].new_low = max(room.feature[k].new_low, c + 1)
+                cut.low[k] = max(cut.low[k], c + 1)
             if right >= safe:
-                room.feature[k].new_high = min(room.feature[k].new_high, c)
-            room.score[0, origin + c] += left / scale
-            room.score[1, origin + c] += right / scale
-            if is_linear:
-                room.gain[0, origin + c] += left - off
-                room.gain[1, origin + c] += right - off
+                cut.high[k] = min(cut.high[k], c)
+            target[0, origin + c] += (left - off) / scale
+            target[1, origin + c] += (right - off) / scale
+    return work
 
 
 @kernel
-def examine_costs(
-    statement: Statement, box: Int32Array, bound: float, cutoff: float, room: Room
-) -> None:
-    """Add what each cut costs to the scores; narrow what is left of the box."""
-    features, p = statement.features, box.size // 2
-    slack = cutoff - bound
+def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatArray) -> float:
+    """Add what each cut costs to the gains of the objective; return the spread of the costs."""
+    p, spread = box.size // 2, 0.0
     for k in range(p):
-        if box[k] == box[p + k] or not (
-            features.feature[k].is_priced or room.feature[k].tilt != 0.0
-        ):
+        own = now[k]
+        if box[k] == box[p + k] or not (features.feature[k].is_priced or own.tilt != 0.0):
             continue
-        origin, tilt, here = (
-            features.feature[k].place_start,
-            room.feature[k].tilt,
-            room.feature[k].cost,
-        )
-        widest = 0.0
+        origin, widest = features.feature[k].place_start, 0.0
         for c in range(box[k], box[p + k]):
-            left = lowest_cost(features, k, box[k], c, tilt)[0] - here
-            right = lowest_cost(features, k, c + 1, box[p + k], tilt)[0] - here
-            size = UNIT * (abs(here) + max(left, right))
-            left, right = max(left - size, 0.0), max(right - size, 0.0)
-            if left >= slack:
-                room.feature[k].new_low = max(room.feature[k].new_low, c + 1)
-            if right >= slack:
-                room.feature[k].new_high = min(room.feature[k].new_high, c)
-            room.gain[0, origin + c] += left
-            room.gain[1, origin + c] += right
+            left = lowest_cost(features, k, box[k], c, own.tilt)[0] - own.cost
+            right = lowest_cost(features, k, c + 1, box[p + k], own.tilt)[0] - own.cost
+            size = UNIT * (abs(own.cost) + max(left, right))
+            gain[0, origin + c] += max(left - size, 0.0)
+            gain[1, origin + c] += max(right - size, 0.0)
             widest = max(widest, max(left, right))
-        scale = slack if slack < np.inf else max(widest, 1e-300)
-        scale = max(scale, 1e-300)
+        spread += widest
+    return spread
+
+
+@kernel
+def best_cut(
+    features: Features,
+    lists: Lists,
+    level_sums: Array,
+    box: Int32Array,
+    room: Room,
+    to_gain: float,
+    scale: float,
+    min_gain: float,
+) -> tuple[int, int]:
+    """Return the cut with the largest product of both scores, or narrow the box.
+
+    Sides that gain as much as ``to_gain`` are of no interest. Gains count relative to ``scale``.
+    """
+    p, now, any_changed = box.size // 2, room.feature, False
+    best, feature, cut = 0.0, EMPTY, -1
+    for k in range(p):
+        origin = features.feature[k].place_start
         for c in range(box[k], box[p + k]):
-            left = lowest_cost(features, k, box[k], c, tilt)[0] - here
-            right = lowest_cost(features, k, c + 1, box[p + k], tilt)[0] - here
-            room.score[0, origin + c] += max(left, 0.0) / scale
-            room.score[1, origin + c] += max(right, 0.0) / scale
+            left, right = room.gain[0, origin + c], room.gain[1, origin + c]
+            slip = UNIT * (abs(left) + abs(right) + abs(to_gain))
+            if left >= to_gain + slip:
+                now[k].new_low = max(now[k].new_low, c + 1)
+            if right >= to_gain + slip:
+                now[k].new_high = min(now[k].new_high, c)
+            left = max(room.score[0, origin + c] + left / scale, min_gain)
+            right = max(room.score[1, origin + c] + right / scale, min_gain)
+            if left * right > best and max(left, right) > min_gain:
+                best, feature, cut = left * right, k, c
+    for k in range(p):
+        now[k].is_changed = False
+        if now[k].new_low > now[k].new_high:
+            return EMPTY, -1
+        if now[k].new_low > box[k] or now[k].new_high < box[p + k]:
+            box[k], box[p + k] = now[k].new_low, now[k].new_high
+            now[k].is_changed = any_changed = True
+    if any_changed:
+        all_ends(features, box, now)
+        return NARROWER, -1
+    if feature >= 0:
+        return feature, cut
+    return any_cut(lists, level_sums, box)
+
+
+@kernel
+def any_cut(lists: Lists, level_sums: Array, box: Int32Array) -> tuple[int, int]:
+    """Return a cut that separates the best leaf of a tree from others."""
+    p = box.size // 2
+    for s in range(level_sums.size):
+        own = level_sums[s]
+        for t in range(own.n_trees):
+            row = lists.arena[lists.arena[own.at + t]]
+            for k in range(p):
+                if lists.box[row, k] > box[k]:
+                    return k, lists.box[row, k] - 1
+                if lists.box[row, p + k] < box[p + k]:
+                    return k, lists.box[row, p + k]
+    return EMPTY, -1

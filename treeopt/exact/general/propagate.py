@@ -2,8 +2,8 @@
 
 A row is propagated on the ends of the numbers that a box admits: the minimum of all other terms
 leaves a bound for each feature. A clause with one alternative left makes it hold. A count that is
-used up makes the other features 0. Rounding errors are on the safe side: no point that satisfies the
-constraints as a user computes them is lost.
+used up makes the other features 0. Rounding errors are on the safe side: no point is lost that
+satisfies the constraints as a user computes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from treeopt.exact.general.statement import HUGE
 from treeopt.kernels.jit import kernel
 
 if TYPE_CHECKING:
-    from treeopt.exact.general.statement import Features, Logic, Rows, Statement
+    from treeopt.exact.general.statement import Features, Logic, Rows
     from treeopt.types import Array, Int32Array
 
 MAX_ROUNDS = 12
@@ -33,17 +33,12 @@ def all_ends(features: Features, box: Int32Array, now: Array) -> None:
 
 
 @kernel
-def propagate(
-    statement: Statement,
-    box: Int32Array,
-    now: Array,
-) -> bool:
+def propagate(features: Features, rows: Rows, logic: Logic, box: Int32Array, now: Array) -> bool:
     """Narrow a box; return False if it holds no point that satisfies the constraints.
 
     ``now`` has the ends of each feature, which are kept up to date. Features along which the box
     became narrower are noted there.
     """
-    features, rows, logic = statement.features, statement.rows, statement.logic
     for _ in range(MAX_ROUNDS):
         changed = False
         for r in range(rows.row.size):
@@ -58,7 +53,7 @@ def propagate(
             if state < 0:
                 return False
             changed |= state > 0
-        for i in range(logic.count.size):
+        for i in range(logic.counts.size):
             state = settle_count(features, logic, i, box, now)
             if state < 0:
                 return False
@@ -75,11 +70,11 @@ def activity(rows: Rows, r: int, now: Array, side: float) -> tuple[float, int, f
     for i in range(rows.row[r].start, rows.row[r].end):
         k, a = rows.entry[i].feature, side * rows.entry[i].factor
         x = now[k].low if a > 0 else now[k].high
-        if abs(x) >= HUGE:
+        if abs(x) >= HUGE and a != 0.0:
             n_infinite += 1
         else:
             total += a * x
-            size += rows.entry[i].size * abs(x)
+            size += rows.entry[i].size * (abs(x) if a != 0.0 else max(abs(x), abs(now[k].low)))
     return total, n_infinite, rows.row[r].error * size
 
 
@@ -105,6 +100,8 @@ def tighten(
             continue
         for i in range(rows.row[r].start, rows.row[r].end):
             k, a = rows.entry[i].feature, side * rows.entry[i].factor
+            if a == 0.0:
+                continue
             x = now[k].low if a > 0 else now[k].high
             is_infinite = abs(x) >= HUGE
             if n_infinite == 1 and not is_infinite:
@@ -216,15 +213,15 @@ def settle_count(
 ) -> int:
     """Narrow a box by a count; return 1 if it is narrower, -1 if it is empty, else 0."""
     p, n, state = box.size // 2, 0, 0
-    for q in range(logic.count[i].start, logic.count[i].end):
+    for q in range(logic.counts[i].start, logic.counts[i].end):
         k, zero = logic.counted[q].feature, logic.counted[q].zero
         if zero < box[k] or zero > box[p + k]:
             n += 1
-    if n > logic.count[i].most:
+    if n > logic.counts[i].most:
         return -1
-    if n < logic.count[i].most:
+    if n < logic.counts[i].most:
         return 0
-    for q in range(logic.count[i].start, logic.count[i].end):
+    for q in range(logic.counts[i].start, logic.counts[i].end):
         k, zero = logic.counted[q].feature, logic.counted[q].zero
         if box[k] <= zero <= box[p + k] and box[k] < box[p + k]:
             box[k] = box[p + k] = zero

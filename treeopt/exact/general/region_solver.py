@@ -10,8 +10,8 @@ word. The point is checked as a user would check it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from itertools import count
+import math
+from itertools import count, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,18 @@ from scipy.optimize import linprog
 
 from treeopt.exact.general.statement import HUGE
 from treeopt.exact.general.stating import Stated
-from treeopt.problem.constraints import Row, Within
+from treeopt.problem.constraints import Limit, Row, Within
 from treeopt.types import FloatArray, IntArray
 
 UNIT = 2.0**-50
-TIGHTEN = (1e-12, 1e-10, 1e-8, 1e-6, 0.0)
+NO_PLACES, NO_NUMBERS = np.empty(0, np.int64), np.empty(0)
+ROUNDS = 3
+"""Rounds of propagation of the rows of a piece."""
+
+MAX_POINTS = 4096
+"""Maximum number of points that are tried one by one."""
+
+TIGHTEN = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Rows are tightened by this share of their size, so that the point satisfies them as computed."""
 
 
@@ -52,6 +59,10 @@ class Piece(NamedTuple):
     rows: tuple[int, ...]
 
 
+EMPTY = Piece(NO_PLACES, NO_PLACES, NO_NUMBERS, NO_NUMBERS, ())
+"""A piece without points."""
+
+
 class RegionSolver:
     """Finds the cheapest points of boxes of one problem.
 
@@ -70,9 +81,15 @@ class RegionSolver:
         self.p = stated.columns.size
         self.must = tuple(np.flatnonzero(~self.rows.row["is_literal"]).tolist())
         self.is_simple = not (
-            self.must or self.logic.clause_start.size > 1 or self.logic.count.size > 0
+            self.must or self.logic.clause_start.size > 1 or self.logic.counts.size > 0
         )
         self.programs = 0
+        self.conditions = [
+            condition
+            for constraint in stated.problem.constraints
+            for condition in constraint.conditions
+            if not isinstance(condition, Limit)
+        ]
 
     # Costs
 
@@ -122,8 +139,6 @@ class RegionSolver:
         self,
         box: Any,
         slopes: FloatArray | None = None,
-        cutoff: float = np.inf,
-        holds: Callable[[FloatArray], bool] | None = None,
         tolerance: float = 0.0,
     ) -> Solved:
         """Return the cheapest point of a box.
@@ -134,32 +149,25 @@ class RegionSolver:
             First places of all features, then last places.
         slopes : float64 array, optional
             More cost per unit of each feature.
-        cutoff : float
-            Points that cost this or more are of no interest.
-        holds : callable, optional
-            Tells whether a point, as values of the free features, satisfies all constraints as
-            a user checks them. By default, those of the problem.
         tolerance : float
             The bound may be this far below the cost of the point.
         """
-        p, f = self.p, self.features
+        p = self.p
         slopes = np.zeros(p) if slopes is None else slopes
         first, last = box[:p].astype(np.int64), box[p:].astype(np.int64)
         whole = Piece(first, last, np.full(p, -np.inf), np.full(p, np.inf), self.must)
-        if self.is_simple:
+        if self.is_simple or not p:
             found = [self.lowest(whole, k, 0.0, slopes[k]) for k in range(p)]
             x = np.array([at for _, at, _ in found])
             total = sum(value for value, _, _ in found)
             size = sum(abs(value) for value, _, _ in found)
             return Solved(x, float(total - UNIT * size * (p + 4)))
-        del f
-        if holds is None:
-            stated = self.stated
+        return self._search(whole, slopes, tolerance)
 
-            def holds(x: FloatArray) -> bool:
-                return stated.problem.holds(stated.point(x))
-
-        return self._search(whole, slopes, cutoff, holds, tolerance)
+    def _holds(self, x: FloatArray) -> bool:
+        """Return whether a point satisfies rows, clauses and counts as a user checks them."""
+        point = self.stated.point(x)
+        return all(condition.holds(point) for condition in self.conditions)
 
     def relax(self, box: Any) -> tuple[FloatArray | None, FloatArray, bool]:
         """Return point and multipliers of the linear program of a box.
@@ -181,16 +189,25 @@ class RegionSolver:
             return None, y, False
         return None, ray, self._dual(piece, np.zeros(p), ray, costs=False) > 0
 
-    def _search(
-        self,
-        whole: Piece,
-        slopes: FloatArray,
-        cutoff: float,
-        holds: Callable[[FloatArray], bool],
-        tolerance: float,
-    ) -> Solved:
+    def is_bounded(self, box: Any, features: list[int]) -> bool:
+        """Return whether rows bound the costs of a box from below, and features from both sides."""
+        p = self.p
+        first, last = box[:p].astype(np.int64), box[p:].astype(np.int64)
+        piece = Piece(first, last, np.full(p, -np.inf), np.full(p, np.inf), self.must)
+        program = _Program(self, piece, np.zeros(p), [self._hull(piece, k) for k in range(p)])
+        if program.is_unbounded():
+            return False
+        for k in features:
+            for side in (1.0, -1.0):
+                program.cost = [0.0] * len(program.cost)
+                program.cost[k] = side
+                if program.is_unbounded():
+                    return False
+        return True
+
+    def _search(self, whole: Piece, slopes: FloatArray, tolerance: float) -> Solved:
         """Branch and bound on linear programs, best bound first."""
-        number, best, value, left_open = count(), None, cutoff, np.inf
+        number, best, value, left_open = count(), None, np.inf, np.inf
         heap: list[tuple[float, int, Piece]] = [(-np.inf, next(number), whole)]
         done = 0
         while heap:
@@ -207,7 +224,7 @@ class RegionSolver:
                 if bound < np.inf:
                     left_open = min(left_open, bound)
                 continue
-            point = self._polished(piece, slopes, x, holds)
+            point = self._polished(piece, slopes, x)
             if point is not None:
                 cost = self._cost_of(point, slopes)
                 if cost < value:
@@ -218,11 +235,12 @@ class RegionSolver:
             if bound >= value - tolerance:
                 left_open = min(left_open, bound)
                 continue
-            children = self._branch(piece, slopes, x)
-            if not children:
+            children = self._branch(piece, x)
+            if not children and (point is not None or not self._is_exhausted(piece)):
                 left_open = min(left_open, bound)
             for child in children:
-                heapq.heappush(heap, (bound, next(number), child))
+                if child is not EMPTY:
+                    heapq.heappush(heap, (bound, next(number), child))
         return Solved(best, float(min(left_open, value) if best is not None else left_open))
 
     def _cost_of(self, x: FloatArray, slopes: FloatArray) -> float:
@@ -255,7 +273,7 @@ class RegionSolver:
         self, piece: Piece, slopes: FloatArray, known: float
     ) -> tuple[float, FloatArray | None]:
         """Return a bound on a piece, and the point of its linear program."""
-        hulls = [self._hull(piece, k) for k in range(self.p)]
+        piece, hulls = self._narrowed(piece)
         if any(low > high for low, high in hulls) or self._is_empty(piece, hulls):
             return np.inf, None
         program = _Program(self, piece, slopes, hulls)
@@ -266,7 +284,17 @@ class RegionSolver:
             if ray is not None and self._dual(piece, np.zeros(self.p), ray, costs=False) > 0:
                 return np.inf, None
             return max(known, self._dual(piece, slopes, np.zeros(self.rows.row.size))), None
-        return max(known, self._dual(piece, slopes, y)), x
+        return max(known, self._dual(piece, slopes, y)), self._with_tables(piece, x, slopes)
+
+    def _narrowed(self, piece: Piece) -> tuple[Piece, list[tuple[float, float]]]:
+        """Return a piece narrowed by its rows, and the ends of its features."""
+        hulls = [self._hull(piece, k) for k in range(self.p)]
+        for _ in range(ROUNDS):
+            for r in piece.rows:
+                if all(low <= high for low, high in hulls):
+                    self._narrow_hulls(r, hulls)
+        low, high = (np.array(ends) for ends in zip(*hulls, strict=True))
+        return piece._replace(low=low, high=high), hulls
 
     def _is_empty(self, piece: Piece, hulls: list[tuple[float, float]]) -> bool:
         """Return whether a row cannot hold by the ends of its features alone."""
@@ -281,11 +309,30 @@ class RegionSolver:
                 low, high = low + ends[0], high + ends[1]
                 size += float(rows.entry["size"][i]) * max(abs(hulls[k][0]), abs(hulls[k][1]))
             slip = float(rows.row["error"][r]) * size
-            if size < HUGE and (
-                low - slip > rows.row["high"][r] or high + slip < rows.row["low"][r]
-            ):
+            top, bottom = rows.row["high"][r], rows.row["low"][r]
+            if size < HUGE and (low - slip > top or high + slip < bottom):
+                return True
+            if size < HUGE and not self._holds_at_best(r, hulls):
                 return True
         return False
+
+    def _holds_at_best(self, r: int, hulls: list[tuple[float, float]]) -> bool:
+        """Return whether a row holds at the corner of a box that is best for it, as written.
+
+        The rounded result is monotone in each feature, unless a feature occurs several times. So if
+        the row does not hold there, it holds nowhere.
+        """
+        row = [*self.stated.rows, *self.stated.literal_rows][r]
+        is_one_sided = np.isinf(row.low) or np.isinf(row.high)
+        if not is_one_sided or (row.sizes != np.abs(row.coefficients)).any():
+            return True
+        x = self.stated.base.copy()
+        side = 1.0 if np.isinf(row.high) else -1.0
+        for column, a in zip(row.columns.tolist(), row.coefficients.tolist(), strict=True):
+            if column in self.stated.feature_of:
+                low, high = hulls[self.stated.feature_of[column]]
+                x[column] = high if side * a > 0 else low
+        return row.holds(x)
 
     def _dual(self, piece: Piece, slopes: FloatArray, y: FloatArray, costs: bool = True) -> float:
         """Return the bound on the costs that multipliers of the rows give."""
@@ -318,25 +365,56 @@ class RegionSolver:
 
     # Points
 
-    def _polished(
-        self, piece: Piece, slopes: FloatArray, x: FloatArray, holds: Callable[[FloatArray], bool]
-    ) -> FloatArray | None:
+    def _polished(self, piece: Piece, slopes: FloatArray, x: FloatArray) -> FloatArray | None:
         """Return an admissible point near that of the linear program; None if there is none."""
         hulls = [self._hull(piece, k) for k in range(self.p)]
         for share in TIGHTEN:
-            point: FloatArray | None = x
+            near: FloatArray | None = x
             if share:
-                point, _ = _Program(self, piece, slopes, hulls, share).solve()
+                near, _ = _Program(self, piece, slopes, hulls, share, x).solve()
                 self.programs += 1
-            if point is None:
+            if near is None:
                 continue
-            point = self._snapped(piece, point, hulls)
-            if point is None:
-                return None
-            point = self._balanced(piece, point, hulls)
-            if holds(point):
-                return point
+            point = self._snapped(piece, self._with_tables(piece, near, slopes), hulls)
+            if point is not None:
+                point = self._balanced(piece, point, hulls)
+                if self._holds(point):
+                    return point
+                point = self._nudged(piece, point, hulls)
+                if self._holds(point):
+                    return point
         return None
+
+    def _nudged(self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]) -> FloatArray:
+        """Return a point moved across the limits of rows that it misses by rounding errors."""
+        rows, x = self.rows, x.copy()
+        for r in piece.rows:
+            entries = range(int(rows.row["start"][r]), int(rows.row["end"][r]))
+            terms = [
+                (int(rows.entry["feature"][i]), float(rows.entry["factor"][i])) for i in entries
+            ]
+            value = math.fsum(a * float(x[k]) for k, a in terms)
+            size = float(rows.row["size"][r]) + sum(abs(a * float(x[k])) for k, a in terms)
+            slip = float(rows.row["error"][r]) * size
+            low, high = float(rows.row["low"][r]) + slip, float(rows.row["high"][r]) - slip
+            if low > high:
+                continue  # an equality
+            for k, a in terms:
+                missing = low - value if value < low else high - value if value > high else 0.0
+                if a == 0 or self.stated.integer[k] or not missing:
+                    continue
+                to = min(max(float(x[k]) + missing / a, hulls[k][0]), hulls[k][1])
+                if self._place(k, to) >= 0:
+                    value += a * (to - float(x[k]))
+                    x[k] = to
+        return x
+
+    def _with_tables(self, piece: Piece, x: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Return a point with the cheapest category of each feature that has a table of costs."""
+        x = x.copy()
+        for k in np.flatnonzero(self.features.feature["has_table"]).tolist():
+            x[k] = self.lowest(piece, k, 0.0, float(slopes[k]))[1]
+        return x
 
     def _snapped(
         self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]
@@ -378,7 +456,9 @@ class RegionSolver:
                 free = [
                     (min(x[k] - hulls[k][0], hulls[k][1] - x[k]) * abs(rows.entry["factor"][i]), i)
                     for k, i in zip(own.tolist(), entries.tolist(), strict=True)
-                    if not self.stated.integer[k] and hulls[k][0] < x[k] < hulls[k][1]
+                    if rows.entry["factor"][i] != 0
+                    and not self.stated.integer[k]
+                    and hulls[k][0] < x[k] < hulls[k][1]
                 ]
                 if not free:
                     continue
@@ -394,48 +474,98 @@ class RegionSolver:
                     x[k] = to
         return x
 
+    def _is_exhausted(self, piece: Piece) -> bool:
+        """Return whether rows leave so few numbers that all can be tried, and none is feasible."""
+        rows = self.rows
+        _, hulls = self._narrowed(piece)
+        choices = []
+        used = {
+            int(k)
+            for r in piece.rows
+            for k in rows.entry["feature"][rows.row["start"][r] : rows.row["end"][r]]
+        }
+        for k in range(self.p):
+            low, high = hulls[k]
+            if low > high:
+                return True
+            numbers = [low]
+            while k in used and numbers[-1] < high and len(numbers) <= MAX_POINTS:
+                step = 1.0 if self.stated.integer[k] else 0.0
+                numbers.append(numbers[-1] + step or float(np.nextafter(numbers[-1], np.inf)))
+            choices.append(numbers)
+            if math.prod(map(len, choices)) > MAX_POINTS:
+                return False
+        return not any(self._holds(np.array(x)) for x in product(*choices))
+
+    def _narrow_hulls(self, r: int, hulls: list[tuple[float, float]]) -> None:
+        """Narrow the ends of the features of a row by those of the others."""
+        row, entries = self.rows.row[r], self.rows.entry
+        own = range(int(row["start"]), int(row["end"]))
+        terms = [(int(entries["feature"][i]), float(entries["factor"][i])) for i in own]
+        sizes = [
+            float(entries["size"][i]) * max(map(abs, hulls[k]))
+            for i, (k, _) in zip(own, terms, strict=True)
+        ]
+        for at, (k, a) in enumerate(terms):
+            size = sum(sizes) - sizes[at] if sizes[at] < HUGE else sum(sizes[:at] + sizes[at + 1 :])
+            if a == 0 or not size < HUGE:
+                continue
+            rest = [sorted((b * hulls[i][0], b * hulls[i][1])) for i, b in terms if i != k]
+            low, high = (math.fsum(end[side] for end in rest) for side in (0, 1))
+            least, most = float(row["low"]) - high, float(row["high"]) - low
+            slip = 2 * float(row["error"]) * (float(row["size"]) + size)
+            least, most = least - slip, most + slip
+            begin, end = (least / a, most / a) if a > 0 else (most / a, least / a)
+            begin, end = (
+                max(hulls[k][0], begin - UNIT * abs(begin)),
+                min(hulls[k][1], end + UNIT * abs(end)),
+            )
+            if self.stated.integer[k]:
+                begin, end = float(np.ceil(begin)), float(np.floor(end))
+            hulls[k] = begin, end
+
     # Branching
 
-    def _branch(self, piece: Piece, slopes: FloatArray, x: FloatArray) -> list[Piece]:
+    def _branch(self, piece: Piece, x: FloatArray) -> list[Piece]:
         """Divide a piece where the point of its linear program is not admissible or not exact."""
         return (
             self._branch_on_logic(piece, x)
             or self._branch_on_numbers(piece, x)
-            or self._branch_on_fees(piece, x)
+            or self._branch_on_fees(piece)
+            or self._branch_on_values(piece, x)
         )
 
     def _branch_on_logic(self, piece: Piece, x: FloatArray) -> list[Piece]:
         """Divide a piece by a clause or a count that the point violates."""
-        logic, f = self.logic, self.features
+        logic = self.logic
         point = self.stated.point(x)
         for clause in self.stated.clauses:
-            if any(literal.holds(point) for literal in clause):
+            rows = [self._number(literal) for literal in clause if isinstance(literal, Row)]
+            if any(literal.holds(point) for literal in clause) or set(rows) & set(piece.rows):
                 continue
-            children = []
+            children = [piece._replace(rows=(*piece.rows, r)) for r in rows]
             for literal in clause:
-                if isinstance(literal, Row):
-                    r = len(self.stated.rows) + self.stated.literal_rows.index(literal)
-                    if r not in piece.rows:
-                        children.append(piece._replace(rows=(*piece.rows, r)))
-                elif isinstance(literal, Within):
+                if isinstance(literal, Within):
                     children += self._within(piece, literal)
-            if children or all(not isinstance(literal, Row) for literal in clause):
-                return children
-        for i in range(logic.count.size):
-            entries = range(int(logic.count["start"][i]), int(logic.count["end"][i]))
+            return children or [EMPTY]
+        for i in range(logic.counts.size):
+            entries = range(int(logic.counts["start"][i]), int(logic.counts["end"][i]))
             own = [
                 (int(logic.counted["feature"][q]), int(logic.counted["zero"][q])) for q in entries
             ]
             apart = [(k, zero) for k, zero in own if x[k] != 0]
-            if len(apart) <= logic.count["most"][i]:
+            if len(apart) <= logic.counts["most"][i]:
                 continue
             open_ = [(k, z) for k, z in apart if piece.first[k] <= z <= piece.last[k]]
             if not open_:
-                return []
+                return [EMPTY]
             k, zero = min(open_, key=lambda each: abs(x[each[0]]))
-            del f
             return self._split_at(piece, k, zero)
         return []
+
+    def _number(self, literal: Row) -> int:
+        """Return the number of a row that is an alternative of a clause."""
+        return len(self.stated.rows) + self.stated.literal_rows.index(literal)
 
     def _within(self, piece: Piece, literal: Within) -> list[Piece]:
         """Return the parts of a piece in which a feature is in a set, as runs of places."""
@@ -495,7 +625,32 @@ class RegionSolver:
             return [piece._replace(high=high), piece._replace(low=low)]
         return []
 
-    def _branch_on_fees(self, piece: Piece, x: FloatArray) -> list[Piece]:
+    def _branch_on_values(self, piece: Piece, x: FloatArray) -> list[Piece]:
+        """Divide a piece at the value of a feature with several values and no others between."""
+        f = self.features
+        for k in range(self.p):
+            first, last, origin = (
+                int(piece.first[k]),
+                int(piece.last[k]),
+                int(f.feature["place_start"][k]),
+            )
+            own = f.place[origin + first : origin + last + 1]
+            low, high = self._hull(piece, k)
+            if self.stated.integer[k] and low < high:
+                value = float(np.clip(np.round(x[k]), low, high))
+                pieces = [(value, value), (low, value - 1), (value + 1, high)]
+                return [self._between(piece, k, a, b) for a, b in pieces if a <= b]
+            if first < last and (own["low"] == own["high"]).all():
+                return self._split_at(piece, k, first + int(np.argmin(np.abs(own["low"] - x[k]))))
+        return []
+
+    def _between(self, piece: Piece, k: int, low: float, high: float) -> Piece:
+        """Return a piece with other bounds on the numbers of a feature."""
+        new_low, new_high = piece.low.copy(), piece.high.copy()
+        new_low[k], new_high[k] = max(new_low[k], low), min(new_high[k], high)
+        return piece._replace(low=new_low, high=new_high)
+
+    def _branch_on_fees(self, piece: Piece) -> list[Piece]:
         """Divide a piece at a reference with a fee, or at a kink that is not convex."""
         f = self.features
         for k in range(self.p):
@@ -518,8 +673,6 @@ class RegionSolver:
 
 def _sum(terms: list[float]) -> float:
     """Return a sum, rounded once."""
-    import math
-
     return math.fsum(terms)
 
 
@@ -533,6 +686,7 @@ class _Program:
         slopes: FloatArray,
         hulls: list[tuple[float, float]],
         tighten: float = 0.0,
+        near: FloatArray | None = None,
     ) -> None:
         f, rows = solver.features, solver.rows
         self.solver, self.piece, self.hulls = solver, piece, hulls
@@ -565,9 +719,9 @@ class _Program:
         for r in piece.rows:
             entries = range(int(rows.row["start"][r]), int(rows.row["end"][r]))
             terms = {int(rows.entry["feature"][i]): float(rows.entry["factor"][i]) for i in entries}
-            size = float(rows.row["size"][r]) + sum(
-                abs(a) * min(max(abs(hulls[k][0]), abs(hulls[k][1])), 1e9) for k, a in terms.items()
-            )
+            size = float(rows.row["size"][r])
+            if near is not None:
+                size += sum(abs(a * float(near[k])) for k, a in terms.items())
             low, high = float(rows.row["low"][r]), float(rows.row["high"][r])
             if low == high:
                 equal.append((terms, low, r))
@@ -609,6 +763,14 @@ class _Program:
             for (_, _, r), marginal in zip(self.equal, result.eqlin.marginals, strict=True):
                 y[r] -= marginal
         return result.x[: self.p].copy(), y
+
+    def is_unbounded(self) -> bool:
+        """Return whether there are points of any low cost."""
+        costs = self.cost
+        if self.solve()[0] is not None:
+            return False
+        self.cost = [0.0] * len(costs)
+        return self.solve()[0] is not None
 
     def ray(self) -> FloatArray | None:
         """Return multipliers that prove that the rows contradict each other; None if not found.

@@ -6,19 +6,25 @@ from collections.abc import Callable
 
 import numpy as np
 
+from treeopt.errors import InputError
 from treeopt.exact.exact_settings import ExactSettings
+from treeopt.exact.general.bounds import lowest_cost, part_value
 from treeopt.exact.general.local import GeneralLocalSearch
 from treeopt.exact.general.nodes import BOX, MAX_RAYS, POINT, ROWS
 from treeopt.exact.general.region_solver import RegionSolver
-from treeopt.exact.general.statement import SOFTMAX
+from treeopt.exact.general.statement import HUGE
 from treeopt.exact.general.stating import Stated
 from treeopt.exact.general.tree import ASKED, DONE, FULL, advance, new_general
-from treeopt.exact.tree_search import ENDLESS, grown
+from treeopt.exact.tree_search import ENDLESS, larger_heap
+from treeopt.problem.bounds import feature_label
 from treeopt.problem.problem import Problem
 from treeopt.problem.terms import ProductTerm
 from treeopt.run.run import Run
 from treeopt.run.watch import Watch
 from treeopt.types import FloatArray, Int32Array
+
+WIDTH_SHARE = 1e-2
+"""Share of the range of a feature that counts in the tolerance of a linear program."""
 
 LP_TOLERANCE = 1e-9
 """Relative distance of a cost and its bound at which a linear program counts as solved."""
@@ -49,6 +55,36 @@ class GeneralSolver:
         self.proven = False
         self.n_offers = self.n_rays = 0
         self.local: GeneralLocalSearch | None = None
+        self._known: tuple[FloatArray, float] | None = None
+        self._refuse_unbounded()
+
+    def _refuse_unbounded(self) -> None:
+        """Raise an error if the objective has no finite optimum, because bounds are infinite."""
+        statement, stated = self.stated.statement, self.stated
+        features, p = statement.features, stated.columns.size
+        open_ends = []
+        for k in range(p):
+            own = slice(*stated.places.start[k : k + 2])
+            low, high = features.place["low"][own].min(), features.place["high"][own].max()
+            is_factor = (statement.parts["feature"] == k).any()
+            if max(-low, high) < HUGE or not (features.feature["is_priced"][k] or is_factor):
+                continue
+            box = np.append(np.zeros(p), np.diff(stated.places.start) - 1).astype(np.int32)
+            at = lowest_cost(features, k, box[k], box[p + k], 0.0)[1]
+            if is_factor or abs(at) >= HUGE:
+                open_ends.append(k)
+        if not open_ends:
+            return
+        if self.regions.must:
+            box = np.append(np.zeros(p), np.diff(stated.places.start) - 1).astype(np.int32)
+            factors = [k for k in open_ends if (statement.parts["feature"] == k).any()]
+            if self.regions.is_bounded(box, factors):
+                return
+        name = feature_label(int(stated.columns[open_ends[0]]), self.problem.inputs)
+        raise InputError(
+            f"the objective is unbounded: the bounds of {name} are infinite, and its cost has no "
+            "minimum between them. Pass finite bounds, or a constraint that bounds it."
+        )
 
     @property
     def nodes(self) -> int:
@@ -100,51 +136,41 @@ class GeneralSolver:
         """How far the value of a solved node may be above its bound, due to rounding."""
         if self.best is None:
             return 0.0
-        objective, x = self.problem.objective, self.best
+        if self._known is None or self._known[0] is not self.best:
+            self._known = self.best, self._tolerance_at(self.best)
+        return self._known[1]
+
+    def _tolerance_at(self, x: FloatArray) -> float:
+        """Return the tolerance near a point: errors of models, of additions, and of programs."""
+        objective, statement = self.problem.objective, self.stated.statement
         predictions = [float(r.predict(x[None, :])[0]) for r in objective.responses]
-        parts = objective.contributions(x, predictions)
-        size = sum(map(abs, parts.values()))
-        return 4 * self._model_error(predictions) + 1e-13 * size + LP_TOLERANCE * self._cost_size(x)
+        size = sum(map(abs, objective.contributions(x, predictions).values()))
+        total = 1e-13 * size + (
+            0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(x)
+        )
+        sums, parts = self.stated.sums_at(x), statement.parts
+        for i in np.flatnonzero(parts["in_objective"]).tolist():
+            k = int(parts["feature"][i])
+            at = float(x[self.stated.columns[k]]) if k >= 0 else 0.0
+            low = part_value(parts, i, sums, at, at)
+            high = part_value(parts, i, sums + 2 * statement.sums["error"], at, at)
+            total += 2 * (high - low) + 4 * float(parts["error"][i]) * abs(low) * (
+                parts["link"][i] > 0
+            )
+        return float(total)
 
     def _cost_size(self, x: FloatArray) -> float:
-        """Return the sum of the absolute costs at a point, if linear programs are needed."""
-        if self.regions.is_simple:
-            return 0.0
+        """Return the sum of the absolute costs at a point and of their possible changes."""
         features, stated = self.stated.statement.features, self.stated
         total = 0.0
-        for k, column in enumerate(stated.columns.tolist()):
-            if features.feature["is_priced"][k]:
-                total += abs(
-                    self.regions.cost(k, float(x[column]), self.regions._place(k, float(x[column])))
-                )
+        for k in np.flatnonzero(features.feature["is_priced"]).tolist():
+            own = features.place[slice(*stated.places.start[k : k + 2])]
+            at = abs(float(x[stated.columns[k]]))
+            width = min(float(own["high"].max()) - float(own["low"].min()), 1e3 * (at + 1))
+            kinks = features.kink[slice(*features.feature[["kink_start", "kink_end"]][k])]
+            slope = abs(float(features.feature["slope"][k])) + float(np.abs(kinks["weight"]).sum())
+            total += slope * (at + WIDTH_SHARE * width)
         return total
-
-    def _model_error(self, predictions: list[float]) -> float:
-        """Return by how much the objective may be off because sums are rounded."""
-        statement, parts = self.stated.statement, self.stated.statement.parts
-        total = 0.0
-        for i in range(parts.size):
-            if not parts["in_objective"][i]:
-                continue
-            error = float(statement.sums["error"][parts["start"][i] : parts["end"][i]].sum())
-            is_linear = parts["kind"][i] != SOFTMAX and parts["link"][i] == 0
-            if is_linear and not parts["is_product"][i]:
-                total += error
-                continue
-            # Links are at most as steep as their largest slope near the prediction.
-            size = max(map(abs, predictions), default=1.0)
-            steep = (
-                1.0 if is_linear else max(1.0, float(abs(parts["slope"][i]))) * max(size, 1.0) * 4
-            )
-            factor = abs(parts["weight"][i]) * (self._reach(i) if parts["is_product"][i] else 1.0)
-            total += factor * (steep * error + 4 * parts["error"][i] * max(size, 1.0))
-        return total
-
-    def _reach(self, i: int) -> float:
-        """Return the largest factor of a product near the best point."""
-        parts, k = self.stated.statement.parts, int(self.stated.statement.parts["feature"][i])
-        x = 0.0 if k < 0 or self.best is None else float(self.best[self.stated.columns[k]])
-        return abs(x - float(parts["minus"][i])) + 1.0
 
     # Local search
 
@@ -257,7 +283,10 @@ class GeneralSolver:
                 search.state["plunge_nodes"] = ENDLESS
                 return
             more = 4 * settings.max_levels
-        self.search = grown(search, more, self.limits.is_over, settings.copied_bytes)
+        heap = larger_heap(
+            search.state, search.heap, more, self.limits.is_over, settings.copied_bytes
+        )
+        self.search = search._replace(heap=heap)
 
     def _answer(self) -> None:
         """Answer what the tree search asks: the value of a point, or the solution of a box."""

@@ -43,6 +43,7 @@ FEATURE = np.dtype(
         ("ordered", np.bool_),  # whether its places ascend
         ("has_table", np.bool_),  # whether it has categories, whose costs are those of places
         ("is_priced", np.bool_),  # whether it has any cost
+        ("is_integer", np.bool_),
     ],
     align=True,
 )
@@ -141,7 +142,7 @@ class Logic(NamedTuple):
     ----------
     clause_start : int64 array
         First literal of each clause.
-    literal, count, counted : records
+    literal, counts, counted : records
         See `LITERAL`, `COUNT` and `COUNTED`.
     below : int64 array
         For each set of places: number of places in the set before each place, and in all.
@@ -150,7 +151,7 @@ class Logic(NamedTuple):
     clause_start: IntArray
     literal: Array
     below: IntArray
-    count: Array
+    counts: Array
     counted: Array
 
 

@@ -121,7 +121,7 @@ class Stated:
         self.feature_of = {int(column): k for k, column in enumerate(self.columns)}
         self.integer = self.space.integer[self.columns]
         parts = self._parts()
-        listed = [own for part in parts for own in part.sums]
+        listed = self._listed = [own for part in parts for own in part.sums]
         leaves, sum_start = list_sums(
             problem, self.places, [own.trees for own in listed], limits, settings
         )
@@ -270,6 +270,7 @@ class Stated:
                     "row_end": _starts(of)[1:],
                     "ordered": [self.places.ordered[j] for j in self.places.free],
                     "has_table": has_table,
+                    "is_integer": self.integer,
                     "is_priced": [column in unaries for column in self.columns.tolist()],
                 },
                 self.columns.size,
@@ -433,7 +434,8 @@ class Stated:
     def _row_arrays(self) -> Rows:
         """Return the rows that must hold and those of clauses as arrays."""
         rows = [*self.rows, *self.literal_rows]
-        table, entries = [], []
+        table: list[tuple[Any, ...]] = []
+        entries: list[tuple[int, float, float]] = []
         for r, row in enumerate(rows):
             offset, size, start = 0.0, row.size, len(entries)
             for column, factor, each in zip(row.columns, row.coefficients, row.sizes, strict=True):
@@ -455,7 +457,7 @@ class Stated:
         of: list[list[tuple[int, float]]] = [[] for _ in self.columns]
         for r, row in enumerate(self.rows):
             for column, factor in zip(row.columns, row.coefficients, strict=True):
-                if int(column) in self.feature_of:
+                if int(column) in self.feature_of and factor != 0:
                     of[self.feature_of[int(column)]].append((r, float(factor)))
         return of
 
@@ -488,7 +490,7 @@ class Stated:
             clause_start=_starts(self.clauses),
             literal=np.array(literals, LITERAL),
             below=np.concatenate(below),
-            count=np.array(list(ends), COUNT),
+            counts=np.array(list(ends), COUNT),
             counted=np.array([each for own, _ in counts for each in own], COUNTED),
         )
 
@@ -531,6 +533,16 @@ class Stated:
             found[k] = int(np.argmax((own["low"] <= value) & (value <= own["high"])))
         return found
 
+    def sums_at(self, x: FloatArray) -> FloatArray:
+        """Return all sums at a point of the problem, lowered by their errors."""
+        grid, sums = self.problem.grid, self.statement.sums["constant"].copy()
+        cells = [grid.cell_of(j, x[[column]])[0] for j, column in enumerate(grid.columns.tolist())]
+        for k, own in enumerate(self._listed):
+            for number, factor in own.trees:
+                points = grid.own_points(number, np.array([cells], np.int64))
+                sums[k] += factor * float(grid.sums[number].sums_at(points)[0])
+        return sums
+
     def number_in(self, k: int, place: int) -> float:
         """Return the admissible number of a place that is nearest to 0."""
         own = self.statement.features.place[self.places.start[k] + place]
@@ -543,7 +555,9 @@ class Stated:
         for r, row in enumerate(rows.row):
             total = 0.0
             for entry in rows.entry[row["start"] : row["end"]]:
-                own = features.place[slice(*self.places.start[entry["feature"] : entry["feature"] + 2])]
+                own = features.place[
+                    slice(*self.places.start[entry["feature"] : entry["feature"] + 2])
+                ]
                 width = min(float(own["high"].max()) - float(own["low"].min()), 1e6)
                 total += abs(float(entry["factor"])) * width
             scales[r] = total if total > 0 else 1.0

@@ -86,7 +86,6 @@ def _new_room(p: int, n_places: int, n_sums: int) -> Room:
     return Room(
         cut=new_cut_room(p, n_places),
         feature=np.zeros(p, FEATURE_ROOM),
-        at=np.zeros(p),
         point=np.zeros(p),
         sums=np.zeros(n_sums),
         slack=np.zeros(n_sums),
@@ -189,11 +188,13 @@ def gather_all(statement: Statement, search: General, first: IntArray) -> bool:
         room.sums[s] = statement.sums[s].constant
         for t in range(statement.sums[s].start, statement.sums[s].end):
             room.sums[s] += leaves.value[first[t]]
-    costs = raise_rows(statement, search.level_y[0], box, room)
-    bound = objective_bound(statement, box, costs, room)
+    features, parts = statement.features, statement.parts
+    y, offset = search.level_y[0], statement.offset
+    costs = raise_rows(features, statement.rows, offset, y, box, room.feature)
+    bound = objective_bound(features, parts, box, costs, room.sums)
     if is_closed(state, bound):
         return False
-    set_slacks(statement, box, bound, state.best, room)
+    set_slacks(features, parts, box, state.best - bound, room.sums, room.slack)
     end, row = 0, 0
     for s in range(statement.sums.size):
         own = search.level_sum[0, s]

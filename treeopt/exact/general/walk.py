@@ -19,8 +19,8 @@ from treeopt.exact.general.nodes import row_at
 from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
-    from treeopt.exact.general.statement import Statement
-    from treeopt.types import FloatArray, Int32Array, IntArray
+    from treeopt.exact.general.statement import Features, Logic, Rows, Statement
+    from treeopt.types import Array, FloatArray, Int32Array
 
 GROWTH = 1.7
 """Factor by which the penalty grows if the end of a descent is not feasible."""
@@ -60,7 +60,7 @@ class Stroll(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The best move: feature, place and number, and the merit there; feature -1 if there is none."""
+    """The best move: feature, place and number, and the merit there. Feature -1 means none."""
 
     feature: int
     place: int
@@ -99,9 +99,11 @@ def add_sums(statement: Statement, stroll: Stroll) -> None:
 
 
 @kernel
-def parts_merit(statement: Statement, sums: FloatArray, penalty: float, x: float, k: int, point: FloatArray) -> float:
+def parts_merit(
+    parts: Array, sums: FloatArray, penalty: float, x: float, k: int, point: FloatArray
+) -> float:
     """Return the parts of the objective plus penalties of limits, with feature ``k`` at ``x``."""
-    parts, total = statement.parts, 0.0
+    total = 0.0
     for i in range(parts.size):
         f = parts[i].feature
         at = 0.0
@@ -116,88 +118,114 @@ def parts_merit(statement: Statement, sums: FloatArray, penalty: float, x: float
 
 
 @kernel
-def row_penalty(statement: Statement, stroll: Stroll, r: int, value: float) -> float:
+def row_penalty(rows: Rows, scale: FloatArray, r: int, value: float) -> float:
     """Return the relative violation of a row that has a value."""
-    row = statement.rows.row[r]
-    return max(row.low - value, value - row.high, 0.0) / stroll.row_scale[r]
+    row = rows.row[r]
+    return max(row.low - value, value - row.high, 0.0) / scale[r]
 
 
 @kernel
-def number_merit(statement: Statement, stroll: Stroll, k: int, place: int, x: float, penalty: float) -> float:
-    """Return the cost of a feature at a number, plus penalties of its rows."""
-    features, rows = statement.features, statement.rows
+def number_merit(
+    features: Features,
+    rows: Rows,
+    values: FloatArray,
+    scale: FloatArray,
+    k: int,
+    place: int,
+    step: tuple[float, float],
+    penalty: float,
+) -> float:
+    """Return the cost of a feature after a step from one number to another, plus penalties.
+
+    ``values`` are those of the rows before the step, ``scale`` their scales.
+    """
+    before, x = step
+    total = 0.0
     if features.feature[k].has_table:
         total = features.place[features.feature[k].place_start + place].table
-    else:
-        total = cost_at(features, k, x) if features.feature[k].is_priced else 0.0
+    elif features.feature[k].is_priced:
+        total = cost_at(features, k, x)
     for i in range(features.feature[k].row_start, features.feature[k].row_end):
         r = rows.of[i].row
-        value = stroll.rows[r] + rows.of[i].factor * (x - stroll.x[k])
-        total += penalty * row_penalty(statement, stroll, r, value)
+        value = values[r] + rows.of[i].factor * (x - before)
+        total += penalty * row_penalty(rows, scale, r, value)
     return total
 
 
 @kernel
 def best_number(
-    statement: Statement, stroll: Stroll, k: int, place: int, penalty: float, whole: bool
+    features: Features,
+    rows: Rows,
+    values: FloatArray,
+    scale: FloatArray,
+    k: int,
+    place: int,
+    before: float,
+    penalty: float,
 ) -> tuple[float, float]:
-    """Return the best number of a place among a few, and its merit."""
-    features, rows = statement.features, statement.rows
+    """Return the best number of a place among a few, and its merit; see `number_merit`."""
     at = features.feature[k].place_start + place
     low, high = features.place[at].low, features.place[at].high
-    best = lowest_cost(features, k, place, place, 0.0)[1]
-    merit = number_merit(statement, stroll, k, place, best, penalty)
+    best = min(max(before, low), high)
+    merit = number_merit(features, rows, values, scale, k, place, (before, best), penalty)
     if low == high or features.feature[k].has_table:
         return best, merit
-    x = min(max(stroll.x[k], low), high)
-    value = number_merit(statement, stroll, k, place, x, penalty)
-    if value < merit:
-        best, merit = x, value
+    if features.feature[k].is_priced:
+        x = lowest_cost(features, k, place, place, 0.0)[1]
+        value = number_merit(features, rows, values, scale, k, place, (before, x), penalty)
+        if value < merit:
+            best, merit = x, value
     for i in range(features.feature[k].row_start, features.feature[k].row_end):
         r, factor = rows.of[i].row, rows.of[i].factor
         for s in range(2):
             limit = rows.row[r].low if s == 0 else rows.row[r].high
             if np.isinf(limit):
                 continue
-            x = stroll.x[k] + (limit - stroll.rows[r]) / factor
-            if whole:
+            x = before + (limit - values[r]) / factor
+            if features.feature[k].is_integer:
                 x = np.floor(x) if (s == 1) == (factor > 0) else np.ceil(x)
             x = min(max(x, low), high)
-            value = number_merit(statement, stroll, k, place, x, penalty)
-            if value < merit:
-                best, merit = x, value
+            if x != best:
+                value = number_merit(features, rows, values, scale, k, place, (before, x), penalty)
+                if value < merit:
+                    best, merit = x, value
     return best, merit
 
 
 @kernel
-def logic_penalty(statement: Statement, stroll: Stroll, k: int, place: int, x: float) -> float:
+def logic_penalty(
+    rows: Rows,
+    logic: Logic,
+    at: Int32Array,
+    point: FloatArray,
+    scale: FloatArray,
+    k: int,
+    place: int,
+    x: float,
+) -> float:
     """Return how many clauses are violated and counts exceeded, with one feature moved."""
-    logic, rows = statement.logic, statement.rows
-    at, total = stroll.walk.at, 0.0
+    total = 0.0
     for i in range(logic.clause_start.size - 1):
         worst = np.inf
         for q in range(logic.clause_start[i], logic.clause_start[i + 1]):
             r = logic.literal[q].row
             if r >= 0:
-                value = row_at(statement, r, stroll.x)
+                value = row_at(rows, r, point)
                 for e in range(rows.row[r].start, rows.row[r].end):
                     if rows.entry[e].feature == k:
-                        value += rows.entry[e].factor * (x - stroll.x[k])
-                worst = min(worst, row_penalty(statement, stroll, r, value))
+                        value += rows.entry[e].factor * (x - point[k])
+                worst = min(worst, row_penalty(rows, scale, r, value))
             else:
                 f = logic.literal[q].feature
                 c = logic.literal[q].mask + (place if f == k else at[f])
-                if logic.below[c + 1] > logic.below[c]:
-                    worst = 0.0
-                else:
-                    worst = min(worst, 1.0)
+                worst = 0.0 if logic.below[c + 1] > logic.below[c] else min(worst, 1.0)
         total += worst
-    for i in range(logic.count.size):
+    for i in range(logic.counts.size):
         n = 0
-        for q in range(logic.count[i].start, logic.count[i].end):
+        for q in range(logic.counts[i].start, logic.counts[i].end):
             f = logic.counted[q].feature
             n += (place if f == k else at[f]) != logic.counted[q].zero
-        total += max(n - logic.count[i].most, 0)
+        total += max(n - logic.counts[i].most, 0)
     return total
 
 
@@ -205,7 +233,7 @@ def logic_penalty(statement: Statement, stroll: Stroll, k: int, place: int, x: f
 def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
     """Return the merit of the point: objective plus penalties."""
     features, p = statement.features, stroll.x.size
-    total = statement.offset + parts_merit(statement, stroll.sums, penalty, 0.0, -1, stroll.x)
+    total = statement.offset + parts_merit(statement.parts, stroll.sums, penalty, 0.0, -1, stroll.x)
     for k in range(p):
         if features.feature[k].has_table:
             at = features.feature[k].place_start + stroll.walk.at[k]
@@ -214,29 +242,32 @@ def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
             total += cost_at(features, k, stroll.x[k])
     for r in range(statement.rows.row.size):
         if not statement.rows.row[r].is_literal:
-            total += penalty * row_penalty(statement, stroll, r, stroll.rows[r])
-    return total + penalty * logic_penalty(statement, stroll, -1, 0, 0.0)
+            total += penalty * row_penalty(statement.rows, stroll.row_scale, r, stroll.rows[r])
+    return total + penalty * logic_penalty(
+        statement.rows, statement.logic, stroll.walk.at, stroll.x, stroll.row_scale, -1, 0, 0.0
+    )
 
 
 @kernel
-def best_move(
-    statement: Statement, stroll: Stroll, integer: IntArray, merit: float, penalty: float
-) -> Move:
+def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float) -> Move:
     """Return the best move from the point along any line."""
     leaves, features, p = statement.leaves, statement.features, stroll.x.size
+    rows, values, scale = statement.rows, stroll.rows, stroll.row_scale
     n_sums = statement.sums.size
-    has_logic = statement.logic.clause_start.size > 1 or statement.logic.count.size > 0
+    logic, at = statement.logic, stroll.walk.at
+    has_logic = statement.logic.clause_start.size > 1 or statement.logic.counts.size > 0
     best = Move(-1, -1, 0.0, merit)
-    here_parts = parts_merit(statement, stroll.sums, penalty, 0.0, -1, stroll.x)
+    here_parts = parts_merit(statement.parts, stroll.sums, penalty, 0.0, -1, stroll.x)
     for k in range(p):
         is_factor = False
         for i in range(statement.parts.size):
             is_factor |= statement.parts[i].feature == k
         origin = leaves.place_start[k] + k
         place = stroll.walk.at[k]
-        before = number_merit(statement, stroll, k, place, stroll.x[k], penalty)
+        here = stroll.x[k]
+        before = number_merit(features, rows, values, scale, k, place, (here, here), penalty)
         if has_logic:
-            before += penalty * logic_penalty(statement, stroll, k, place, stroll.x[k])
+            before += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, place, here)
         rest = merit - before - here_parts
         is_same = not features.feature[k].is_priced
         is_same &= features.feature[k].row_start == features.feature[k].row_end
@@ -250,15 +281,15 @@ def best_move(
                     stroll.along[s] += stroll.change[s, origin + c]
                     changed = True
             if changed and not is_factor:
-                parts_here = parts_merit(statement, stroll.along, penalty, 0.0, -1, stroll.x)
+                parts_here = parts_merit(statement.parts, stroll.along, penalty, 0.0, -1, stroll.x)
             if is_same and not changed and c != place and not has_logic and not is_factor:
                 continue
-            x, value = best_number(statement, stroll, k, c, penalty, integer[k] != 0)
+            x, value = best_number(features, rows, values, scale, k, c, here, penalty)
             if is_factor:
-                parts_here = parts_merit(statement, stroll.along, penalty, x, k, stroll.x)
+                parts_here = parts_merit(statement.parts, stroll.along, penalty, x, k, stroll.x)
             value += rest + parts_here
             if has_logic:
-                value += penalty * logic_penalty(statement, stroll, k, c, x)
+                value += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, c, x)
             if value < best.merit:
                 best = Move(k, c, x, value)
     return best
@@ -270,7 +301,6 @@ def descend(
     stroll: Stroll,
     places: Int32Array,
     x: FloatArray,
-    integer: IntArray,
     penalty: float,
     max_passes: int,
 ) -> float:
@@ -282,26 +312,27 @@ def descend(
     for k in range(x.size):
         stroll.x[k] = x[k]
     for r in range(statement.rows.row.size):
-        stroll.rows[r] = row_at(statement, r, stroll.x)
+        stroll.rows[r] = row_at(statement.rows, r, stroll.x)
     state, merit = stroll.walk.state[0], np.inf
     for _ in range(MAX_GROWTHS):
         while state.passes < max_passes and not is_set(statement.leaves.stop):
             add_sums(statement, stroll)
             state.passes += 1
             merit = merit_of(statement, stroll, penalty)
-            found = best_move(statement, stroll, integer, merit, penalty)
+            found = best_move(statement, stroll, merit, penalty)
             if found.feature < 0 or not found.merit < merit - 1e-12 * abs(merit):
                 break
             k = found.feature
             if stroll.walk.at[k] != found.place:
                 move(statement.leaves, stroll.walk, k, np.int32(found.place))
-            for i in range(statement.features.feature[k].row_start, statement.features.feature[k].row_end):
+            own = statement.features.feature[k]
+            for i in range(own.row_start, own.row_end):
                 entry = statement.rows.of[i]
                 stroll.rows[entry.row] += entry.factor * (found.x - stroll.x[k])
             stroll.x[k] = found.x
         for r in range(statement.rows.row.size):
-            stroll.rows[r] = row_at(statement, r, stroll.x)
-        if merit_of(statement, stroll, 2.0 * penalty) <= merit + 1e-9 * abs(merit) * 0.0 + 1e-12 * abs(merit):
+            stroll.rows[r] = row_at(statement.rows, r, stroll.x)
+        if merit_of(statement, stroll, 2.0 * penalty) <= merit + 1e-12 * abs(merit):
             break
         if state.passes >= max_passes or is_set(statement.leaves.stop):
             break

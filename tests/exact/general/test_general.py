@@ -1,0 +1,330 @@
+"""Constraints, costs and several models: every kind and mixture against brute force.
+
+The oracle and what must hold are in `tests.support.brute`, the problems in
+`tests.support.questions`. A failure prints the seed; `random_question` makes the problem again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import LinearConstraint
+
+import treeopt
+from tests.support.brute import Costs, Matrix, Question, Truth, check_general, solve
+from tests.support.decisions import FUZZ, change_settings, slow, stump, tree_of
+from tests.support.questions import CONSTRAINTS, OBJECTIVES, random_question
+from treeopt import (
+    AtMost,
+    Change,
+    Decision,
+    Forbid,
+    Implies,
+    Predicted,
+    Price,
+    Product,
+    Status,
+)
+from treeopt.model.categories import truncated
+
+SEEDS = st.integers(0, 2**32 - 1)
+FEW = settings(FUZZ, max_examples=20)
+MANY = settings(FUZZ, max_examples=1000)
+
+
+@contextmanager
+def telling(question: Question) -> Iterator[None]:
+    """Add the question to the message of a failure."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(repr(question))
+        raise
+
+
+def judge(question: Question, ended: bool = True, **more: Any) -> tuple[Decision, Truth]:
+    """Ask treeopt and brute force, and compare."""
+    with telling(question):
+        truth = solve(question)
+        res = question.decide(**more)
+        check_general(res, question, truth, ended)
+    return res, truth
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@FEW
+@given(seed=SEEDS)
+def test_objectives(objective: str, seed: int) -> None:
+    judge(random_question(seed, objective))
+
+
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+@FEW
+@given(seed=SEEDS)
+def test_constraints(kind: str, seed: int) -> None:
+    judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)], [kind]))
+
+
+@pytest.mark.parametrize("models", ["softmax", "fitted"])
+@FEW
+@given(seed=SEEDS)
+def test_models(models: str, seed: int) -> None:
+    judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)], models=models))
+
+
+@slow
+@pytest.mark.parametrize("models", ["random", "softmax", "fitted"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@MANY
+@given(seed=SEEDS)
+def test_many_objectives(objective: str, models: str, seed: int) -> None:
+    judge(random_question(seed, objective, models=models))
+
+
+@slow
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+@MANY
+@given(seed=SEEDS)
+def test_many_constraints(kind: str, seed: int) -> None:
+    judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)], [kind]))
+
+
+# Stops
+
+
+def stopping_after(calls: int) -> Callable[[Any], None]:
+    """Return a callback that ends the run after some calls."""
+    left = iter(range(calls))
+
+    def callback(progress: Any) -> None:
+        next(left)  # StopIteration
+
+    return callback
+
+
+def random_stop(rng: np.random.Generator) -> dict[str, Any]:
+    """Return options that end a run at a random moment."""
+    options: list[dict[str, Any]] = [
+        {"max_evals": int(rng.integers(1, 8))},
+        {"time_limit": float(rng.choice([1e-9, 1e-4, 1e-3, 5e-3]))},
+        {"callback": stopping_after(int(rng.integers(1, 8)))},
+        {"gap": float(rng.choice([0.01, 0.5]))},
+    ]
+    return options[rng.integers(len(options))]
+
+
+def judge_stop(seed: int) -> None:
+    """Stop at a random moment, with turns so short that there are many moments."""
+    rng = np.random.default_rng(seed)
+    question = random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)])
+    options = random_stop(rng)
+    with pytest.MonkeyPatch.context() as patch:
+        change_settings(patch, first_work=1, max_work=1)
+        res, _ = judge(question, ended=False, **options)
+    with telling(question):
+        if res.status is Status.GAP_REACHED:
+            assert res.success and res.gap <= options["gap"]
+        elif res.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            assert not res.success
+
+
+@settings(FUZZ, max_examples=60)
+@given(seed=SEEDS)
+def test_stops(seed: int) -> None:
+    judge_stop(seed)
+
+
+@slow
+@settings(FUZZ, max_examples=3000)
+@given(seed=SEEDS)
+def test_many_stops(seed: int) -> None:
+    judge_stop(seed)
+
+
+# Methods
+
+
+def judge_method(seed: int, method: str) -> None:
+    """Methods without a proof return feasible points, and most often find one."""
+    question = random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)])
+    res, _ = judge(question, ended=False, method=method, max_evals=60)
+    with telling(question):
+        if res.status is not Status.INFEASIBLE:
+            assert np.isnan(res.bound)
+
+
+@pytest.mark.parametrize("method", ["local", "stepdirect"])
+@settings(FUZZ, max_examples=15)
+@given(seed=SEEDS)
+def test_methods(method: str, seed: int) -> None:
+    judge_method(seed, method)
+
+
+@slow
+@pytest.mark.parametrize("method", ["local", "stepdirect"])
+@settings(FUZZ, max_examples=500)
+@given(seed=SEEDS)
+def test_many_methods(method: str, seed: int) -> None:
+    judge_method(seed, method)
+
+
+@FEW
+@given(seed=SEEDS)
+def test_only_proof(seed: int) -> None:
+    judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)]), method="exact")
+
+
+def test_start_may_be_infeasible() -> None:
+    found = 0
+    for seed in range(40):
+        question = random_question(seed, "sum", ["text", "implies"])
+        if question.columns[0].is_category:
+            continue
+        start = np.array([c.values[0] if c.values else max(c.low, -9.0) for c in question.columns])
+        res, truth = judge(question, start=start)
+        found += truth.feasible and not question.holds(start)
+    assert found
+
+
+# Examples that were wrong once
+
+COLORS = truncated([0, 1, 2], np.dtype(float), labels=(10, 11, 12), recode="sorted")
+
+
+def test_one_integer_without_rows() -> None:
+    product = Product(0, stump(0, 3.0, 0.5, -0.5), minus=2.5)
+    res = treeopt.minimize(product, [(2.25, 3.25)], integer=[0], constraints=AtMost(1, [0]))
+    assert res.fun == 0.25 and res.status is Status.OPTIMAL
+
+
+def test_prices_of_categories_beside_forbidden_ranges() -> None:
+    model = replace(tree_of([1.0], 2, categories={1: COLORS}), feature_names=("b", "d"))
+    constraints = [Forbid({"b": (5.0, 7.0)}), Predicted(model, low=-100.0)]
+    change = Change({"d": 12}, per={"d": 0.5}, fee={"d": 0.5})
+    res = treeopt.minimize(change, {"b": (1.0, 11.0)}, constraints=constraints)
+    assert res.fun == 0.0 and res.status is Status.OPTIMAL and res.x["d"] == 12
+
+
+def test_alternatives_with_several_features() -> None:
+    rule = Implies("d/2 + b >= 4", "d*3 < 4.866")
+    bounds = {"d": (1.0, 9.0), "b": (0.5, 1.5)}
+    listed = {"d": [1.75, 5.5, 7.0]}
+    res = treeopt.maximize(Price({"d": 2.0}), bounds, categories=listed, constraints=rule)
+    assert res.fun == 11.0 and res.x["b"] < 1.25
+    rule = Implies("x*0.1 + y <= 9", "y*0.1 + x > 16.4")
+    bounds = {"y": (9, 9), "x": (-2, 60)}
+    res = treeopt.maximize(Price({"x": -1.0}), bounds, integer=["x"], constraints=rule)
+    assert res.fun == -1.0 and res.status is Status.OPTIMAL
+
+
+def test_an_optimum_of_zero() -> None:
+    rows = LinearConstraint([[2, 1], [-0.5, 0]], [0, 0], [1, 1])
+    price = Price({"c": -1.0, "a": 1.0})
+    res = treeopt.minimize(price, {"c": (-2, 0), "a": (0, 5)}, constraints=rows)
+    assert res.status is Status.OPTIMAL and abs(res.fun) <= 1e-9
+
+
+def test_a_concave_change_and_a_count() -> None:
+    rows = ["a - x - f <= -9", "a - x - f >= -9.5"]
+    res = treeopt.maximize(
+        Change({"a": 0.0}, fee={"a": 1.0}),
+        {"a": (0, 1), "x": (0, 10.25), "f": (0, 5)},
+        cost={"f": -1.0},
+        constraints=[*rows, AtMost(2, ["a", "x", "f"])],
+    )
+    assert res.fun == pytest.approx(5.0) and res.status is Status.OPTIMAL
+
+
+def test_a_row_bounds_what_has_no_bound() -> None:
+    bounds = {"w": (0, 8), "f": (0, np.inf)}
+    res = treeopt.maximize(Price({"f": 1.0}), bounds, constraints="f <= 2*w")
+    assert res.status is Status.OPTIMAL and res.fun == pytest.approx(16.0, rel=1e-9)
+
+
+# Contradictions
+
+
+def labeled_constraints(question: Question) -> dict[str, Any]:
+    """Return the constraints by the labels that treeopt gives them, one for each row of a matrix."""
+    given = [c.given for c in question.constraints]
+    asked = treeopt.Problem(question.objective, constraints=given, **question.options)
+    parts: list[Any] = []
+    for constraint in question.constraints:
+        parts += constraint.split() if isinstance(constraint, Matrix) else [constraint]
+    labels = [constraint.label for constraint in asked._core.constraints]
+    return dict(zip(labels, parts, strict=True))
+
+
+def only(question: Question, kept: Sequence[str], constraints: dict[str, Any]) -> Question:
+    """Return the question with some constraints and bounds; all others are dropped."""
+    columns = []
+    for column in question.columns:
+        if column.values is None:
+            sides = (f"{side} bound of {column.key}" in kept for side in ("lower", "upper"))
+            ends = zip((column.low, column.high), sides, (-np.inf, np.inf), strict=True)
+            low, high = (end if is_kept else without for end, is_kept, without in ends)
+            column = replace(column, low=low, high=high)
+        columns.append(column)
+    own = [constraint for label, constraint in constraints.items() if label in kept]
+    return replace(question, columns=columns, terms=[], constraints=own)
+
+
+def judge_conflict(seed: int, kinds: Sequence[str]) -> bool:
+    """Check a contradiction; return whether there is one."""
+    question = random_question(seed, "sum", kinds)
+    labels = [str(c.given).strip() for c in question.constraints]
+    if isinstance(question.columns[0].key, int) or len(set(labels)) < len(labels):
+        return False
+    question = replace(
+        question, cost=None, terms=[t for t in question.terms if not isinstance(t, Costs)]
+    )
+    with telling(question):
+        truth = solve(question)
+        if not truth.infeasible:
+            return False
+        res = question.decide()
+        check_general(res, question, truth)
+        constraints, conflict = labeled_constraints(question), res.conflict
+        assert isinstance(conflict, tuple) and conflict and len(set(conflict)) == len(conflict)
+        bounds = [
+            f"{side} bound of {c.key}"
+            for c in question.columns
+            if c.values is None
+            for side in ("lower", "upper")
+        ]
+        assert set(conflict) <= {*constraints, *bounds}, conflict
+        assert all(label in res.message for label in conflict), (res.message, conflict)
+        all_of_them = solve(only(question, conflict, constraints))
+        assert not all_of_them.feasible, (conflict, all_of_them)
+        for label in conflict:
+            rest = [other for other in conflict if other != label]
+            assert not solve(only(question, rest, constraints)).infeasible, (label, conflict)
+    return True
+
+
+def judge_conflicts(kinds: Sequence[str], first: int, wanted: int) -> None:
+    """Check the first contradictions from a seed on."""
+    seeds = iter(range(first, first + 40 * wanted))
+    while wanted:
+        wanted -= judge_conflict(next(seeds), kinds)
+
+
+KINDS = [["text"], ["text", "matrix", "predicted"], ["at most", "implies", "forbid"], CONSTRAINTS]
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
+def test_conflict(kinds: Sequence[str]) -> None:
+    judge_conflicts(kinds, first=0, wanted=8)
+
+
+@slow
+@pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
+def test_many_conflicts(kinds: Sequence[str]) -> None:
+    judge_conflicts(kinds, first=10_000, wanted=400)
