@@ -225,15 +225,13 @@ def test_scaled_targets(library, scale):
 
 
 LINKED: dict[str, Callable[[float], Any]] = {
-    "XGBoost poisson": lambda s: boosted(Y.clip(0), prediction="count:poisson", base_score=s),
-    "XGBoost gamma": lambda s: boosted(
-        np.abs(Y) * s + s, prediction="reg:gamma", learning_rate=1.0
-    ),
-    "XGBoost tweedie": lambda s: boosted(np.abs(Y) * s, prediction="reg:tweedie"),
+    "XGBoost poisson": lambda s: boosted(Y.clip(0), objective="count:poisson", base_score=s),
+    "XGBoost gamma": lambda s: boosted(np.abs(Y) * s + s, objective="reg:gamma", learning_rate=1.0),
+    "XGBoost tweedie": lambda s: boosted(np.abs(Y) * s, objective="reg:tweedie"),
     "XGBoost logistic": lambda s: boosted(
-        (Y > 1) * 1.0, prediction="reg:logistic", learning_rate=s, reg_lambda=0
+        (Y > 1) * 1.0, objective="reg:logistic", learning_rate=s, reg_lambda=0
     ),
-    "LightGBM poisson": lambda s: lgb.LGBMRegressor(prediction="poisson", **LIGHT).fit(
+    "LightGBM poisson": lambda s: lgb.LGBMRegressor(objective="poisson", **LIGHT).fit(
         X, np.abs(Y) * s
     ),
     "LightGBM sqrt": lambda s: lgb.LGBMRegressor(reg_sqrt=True, **LIGHT).fit(X, Y * s),
@@ -254,7 +252,7 @@ def test_scaled_targets_with_links(name, scale):
 
 def test_xgboost_poisson_that_starts_from_nothing():
     """The logarithm of a base score of 0 is the start of the sum."""
-    model = boosted(np.zeros(len(X)), prediction="count:poisson", base_score=0.0)
+    model = boosted(np.zeros(len(X)), objective="count:poisson", base_score=0.0)
     with pytest.raises(ModelFormatError, match=r"base is -inf.*base_score.* positive"):
         treeopt.from_model(model)
 
@@ -496,7 +494,7 @@ def test_errors_of_numpy_on_any_ensemble(e, seed, sense):
             predicted = fresh.predict(X)
             problem.ensemble = replace(problem.ensemble)
             found = problem.decide(sense, rng=0)
-        assert predicted.tobytes() == expected._ensemble.predict(X).tobytes()
+        assert predicted.tobytes() == expected._inputs.predict(X).tobytes()
         assert repr((found.fun, found.bound)) == repr((expected.fun, expected.bound))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,6 @@ import treeopt
 from tests.support.decisions import check, problem_for
 from treeopt import InputError, Status
 from treeopt.model.compiled import Compiled
-from treeopt.run.limits import Limits
-from treeopt.run.run import Run
-from treeopt.solve.decide import _answer
-from treeopt.solve.methods import METHODS
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((200, 4)), columns=list("abcd"))
@@ -181,27 +177,16 @@ def test_it_evaluates_points_as_a_user_does(model):
     assert np.array_equal(converted.evaluate(X), model.predict(X))
 
 
-class AtMostOne:
-    """The first two features add up to 1 at most."""
-
-    def violation(self, X):
-        return np.maximum(X[:, 0] + X[:, 1] - 1.0, 0.0)
-
-
-def test_constraints_are_part_of_the_question(model):
-    """No method keeps them yet, and none ignores them."""
-    whole = problem_for(treeopt.from_model(model), X)
-    problem = replace(whole, constraints=(AtMostOne(), AtMostOne()))
-    rows = X.to_numpy()
-    assert whole.violations(rows).shape == (200, 0)
-    broken = problem.violations(rows)
-    assert broken.shape == (200, 2)
-    assert np.array_equal(broken[:, 0] > 0, rows[:, 0] + rows[:, 1] > 1)
-    asked = problem.asked(1.0, None, Limits(None))
-    assert asked.constraints == problem.constraints
-    for method in METHODS.values():
-        with pytest.raises(InputError, match="2 constraints"):
-            _answer(asked, method, Run(Limits(None)))
+def test_constraints_and_costs_are_part_of_the_question(model):
+    name = X.columns[0]
+    limit = float(X[name].median())
+    problem = treeopt.Problem(model, X, constraints=f"`{name}` <= {limit!r}", cost={name: 2.0})
+    for res in (problem.minimize(), problem.maximize(), problem.minimize(method="local")):
+        assert res.x[name] <= limit and list(res.slack) == [f"`{name}` <= {limit!r}"]
+        sign = -1 if res.maximized else 1
+        own = float(model.predict(res.frame)[0])
+        assert (res.prediction, res.cost) == (own, 2.0 * res.x[name])
+        assert res.fun == own + sign * res.cost
 
 
 # The signature.

@@ -182,7 +182,7 @@ def grown(
 ) -> Search:
     """Return the search with room for more open nodes; unchanged if the time is over."""
     heap = larger_heap(search.state, search.heap, more, is_over, copied_bytes)
-    return search._replace(heap=heap)
+    return search if heap is search.heap else search._replace(heap=heap)
 
 
 def larger_heap(

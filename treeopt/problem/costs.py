@@ -66,7 +66,7 @@ class Change:
     >>> model = DecisionTreeRegressor().fit([[0.0], [2.0]], [1.0, 4.0])
     >>> change = treeopt.Change({0: 0.5}, per=1.0, fee=0.25)
     >>> best = treeopt.minimize(change, [(0, 2)], constraints=[treeopt.Predicted(model, low=3)])
-    >>> round(best.x[0], 5), round(best.fun, 5)
+    >>> round(float(best.x[0]), 5), round(best.fun, 5)
     (1.0, 0.75)
     """
 

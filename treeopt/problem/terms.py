@@ -61,7 +61,7 @@ class Product:
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> demand = DecisionTreeRegressor().fit([[1.0], [2.0], [4.0]], [10.0, 8.0, 3.0])
     >>> best = treeopt.maximize(treeopt.Product(0, demand, minus=0.5), [(1, 4)])
-    >>> round(best.x[0], 5), round(best.fun, 5)
+    >>> round(float(best.x[0]), 5), round(best.fun, 5)
     (3.0, 20.0)
     """
 

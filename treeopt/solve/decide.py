@@ -82,15 +82,17 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
 
 @takes_arguments_of(_read, read_options)
 def minimize(*args: Any, **kwargs: Any) -> Decision:
-    """Minimize the prediction of a fitted tree ensemble over its inputs.
+    """Minimize the prediction of a fitted tree ensemble, or another objective, over its inputs.
 
     The result is a proven global minimum unless a limit ends the run first. In that case, the
     result is the best point found and a bound on the minimum.
 
     Parameters
     ----------
-    objective : estimator, Ensemble or Difference
-        The fitted model to minimize: any model that `from_model` accepts.
+    objective : estimator, Ensemble, Difference, Softmax or term
+        The fitted model to minimize: any model that `from_model` accepts. Or a term: a
+        `WeightedSum` of models and costs, a `Product` of a feature and a prediction, or a cost
+        alone, `Price` or `Change`.
     bounds : DataFrame, array-like, mapping, sequence of pairs or scipy.optimize.Bounds
         Lower and upper bound of each feature, both included. They may be infinite.
 
@@ -116,8 +118,23 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         values are labels, as in the training frame, or numbers. Other features with categories may
         take every category that occurs in the data or, if ``bounds`` are not data, every category
         that the model lists within the bounds.
+    constraints : constraint or list of constraints, optional
+        What must hold besides the bounds.
+
+        - Text: a linear condition such as ``"water <= 0.5*cement"``, ``"a + b == 100"`` or
+          ``"2200 <= cement + slag + water <= 2400"``. Names with other characters than letters,
+          digits and underscores are written in backticks; ``x[3]`` is the feature with number 3.
+        - ``scipy.optimize.LinearConstraint``, with one column per feature.
+        - `Predicted`: limits on what a model predicts.
+        - `AtMost`, `Implies` and `Forbid`: logical conditions.
+
+        The result satisfies inequalities exactly, as you evaluate them in float64. Both sides of an
+        equality may differ by 8 units in the last place of the sum of its absolute terms.
+    cost : mapping, Price, Change or list of these, optional
+        Costs of the inputs, which are added to the objective if it is minimized, and subtracted if
+        it is maximized. A mapping takes feature names or numbers to prices per unit.
     output : {"auto", "raw", "predict", "proba"}, default="auto"
-        The output to optimize, as in `from_model`.
+        The output to optimize, as in `from_model`. Only if the objective is a model.
     class_index : int or pair of int, optional
         The class or output to optimize, as in `from_model`.
     method : {"auto", "exact", "local", "stepdirect"}, default="auto"
@@ -140,7 +157,8 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         proven. Methods without a bound ignore it.
     start : array-like of shape (n_features,) or (n_points, n_features), or mapping, optional
         Starting points of the local search, in addition to rows of ``bounds`` or random points.
-        Points that are not admissible are moved to the nearest admissible cells.
+        Points that are not admissible are moved to the nearest admissible cells. They may violate
+        constraints.
     rng : int or numpy.random.Generator, optional
         Seed of the local search.
     callback : callable, optional
@@ -171,6 +189,14 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
     >>> best = treeopt.minimize(model, X, integer=[0, 1])
     >>> best.x, best.status.name, best.fun == model.predict([best.x])[0]
     (array([2., 3.]), 'OPTIMAL', np.True_)
+
+    With a constraint and a price:
+
+    >>> best = treeopt.minimize(
+    ...     model, X, integer=[0, 1], constraints=["x[0] + x[1] <= 3"], cost={1: 0.5}
+    ... )
+    >>> best.x, best.slack
+    (array([1., 2.]), {'x[0] + x[1] <= 3': 0.0})
     """
     return _decide(1.0, *args, **kwargs)
 
@@ -238,7 +264,7 @@ class Problem:
 
     Parameters
     ----------
-    objective, bounds, fixed, integer, categories, output, class_index
+    objective, bounds, fixed, integer, categories, constraints, cost, output, class_index
         As in `minimize`. A mapping passed as ``bounds`` may omit features that are fixed in every
         call of the methods.
     method, time_limit, max_evals, gap, start, rng, callback, progress, n_jobs
