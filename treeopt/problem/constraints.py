@@ -153,6 +153,8 @@ class Row:
         rounding error of the user's own computation is proportional to this.
     written : Written
         The condition as the user computes it.
+    is_strict : bool
+        Whether the bounds themselves are excluded.
     """
 
     columns: IntArray
@@ -162,6 +164,7 @@ class Row:
     sizes: FloatArray
     size: float
     written: Written
+    is_strict: bool = False
 
     @property
     def is_equality(self) -> bool:
@@ -190,6 +193,8 @@ class Row:
             x[column] = value
             return self.holds(x)
 
+        if self.is_equality and holds(self.low / factor):
+            return self.low / factor, self.low / factor
         ends = sorted((self.low / factor, self.high / factor))
         low, high = (
             _last_that_holds(end, side, holds) for end, side in zip(ends, (-1, 1), strict=True)

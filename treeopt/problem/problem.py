@@ -150,6 +150,22 @@ class Problem:
             found += [c.response for c in constraint.conditions if isinstance(c, Limit)]
         return tuple({id(response): response for response in found}.values())
 
+    @property
+    def columns_with_costs(self) -> set[int]:
+        """The features that have a cost or are a factor of a product."""
+        found: set[int] = set()
+        for term in self.objective.terms:
+            if isinstance(term, CostTerm):
+                found |= {column for column, _ in term.unaries}
+            elif isinstance(term, ProductTerm):
+                found.add(term.column)
+        return found
+
+    @property
+    def columns_in_constraints(self) -> set[int]:
+        """The features of linear and logical constraints."""
+        return set().union(*(constraint.columns for constraint in self.constraints))
+
     def evaluate(self, X: Any) -> Array:
         """Return the values of the objective; for one model, what the model itself predicts."""
         if self.objective.prediction is not None:
@@ -190,8 +206,6 @@ def make_problem(
     limits = [c for each in constraints for c in each.conditions if isinstance(c, Limit)]
     responses = [*objective.responses, *(limit.response for limit in limits)]
     sums = [own for r in {id(r): r for r in responses}.values() for own in r.sums]
-    for own in sums:
-        own.ensemble.compiled.prepare()
     for response in responses:
         check_sums(response)
     if objective.prediction is not None and not constraints:

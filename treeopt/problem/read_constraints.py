@@ -112,9 +112,13 @@ class _Text:
 
 @dataclass(frozen=True)
 class _MatrixRow:
-    """A row of a matrix as the user computes it, ``low <= row @ x <= high``."""
+    """A row of a matrix as the user computes it, ``low <= matrix @ x <= high``.
 
-    row: FloatArray
+    The last bits of a product depend on how it is computed, so several ways are tried.
+    """
+
+    matrix: FloatArray
+    number: int
     low: float
     high: float
 
@@ -124,14 +128,15 @@ class _MatrixRow:
 
     def slack(self, x: FloatArray) -> float:
         """Return by how much the row holds; 0 for an equality that holds."""
-        used = np.flatnonzero(self.row)
-        x = np.append(x, np.zeros(max(self.row.size - x.size, 0)))
-        x = np.where(self.row != 0, x, 0.0)
-        value = float(self.row @ x)
+        row = self.matrix[self.number]
+        x = np.append(x, np.zeros(max(row.size - x.size, 0)))
+        x = np.where((self.matrix != 0).any(axis=0), x, 0.0)  # other values may be missing
+        terms = row * x
+        values = (float((self.matrix @ x)[self.number]), float(row @ x), float(terms.sum()))
         if self.low == self.high:
-            scale = abs(self.low) + float(np.abs(self.row[used]) @ np.abs(x[used]))
-            return _equality_slack(value - self.low, scale)
-        return min(value - self.low, self.high - value)
+            scale = abs(self.low) + float(np.abs(terms).sum())
+            return min(_equality_slack(value - self.low, scale) for value in values)
+        return min(min(value - self.low, self.high - value) for value in values)
 
 
 def _equality_slack(difference: float, scale: float) -> float:
@@ -194,6 +199,7 @@ def _row(comparison: Comparison, written: _Text) -> Row | bool:
         sizes=each.copy(),
         size=size,
         written=written,
+        is_strict=comparison.relation in ("<", ">"),
     )
 
 
@@ -237,7 +243,7 @@ def _from_matrix(given: Any, name: str, choices: Choices) -> list[Constraint]:
     """Return the rows of a scipy LinearConstraint."""
     inputs, n = choices.inputs, choices.inputs.n_features
     A = given.A.toarray() if hasattr(given.A, "toarray") else given.A
-    A = np.atleast_2d(np.asarray(A, np.float64))
+    A = np.array(np.atleast_2d(A), np.float64)
     if A.shape[1] != n or not np.isfinite(A).all():
         raise InputError(
             f"{name} has a matrix of shape {A.shape}. Pass finite numbers, with one column for "
@@ -259,7 +265,7 @@ def _from_matrix(given: Any, name: str, choices: Choices) -> list[Constraint]:
                     f"{label} has a coefficient for {feature_label(int(column), inputs)}, which is "
                     "a category. Use treeopt.Forbid, or the argument categories."
                 )
-        written = _MatrixRow(row.copy(), float(low[i]), float(high[i]))
+        written = _MatrixRow(A, i, float(low[i]), float(high[i]))
         if not used.size:
             if not written.holds(np.zeros(n)):
                 raise InputError(

@@ -121,6 +121,9 @@ class Responses:
             self._found = {k: self._placed(r, inputs) for k, r in self._found.items()}
             inputs = join([r.model for r in self._found.values()], named, n_columns)
         self.inputs = inputs
+        for response in self._found.values():
+            for own in response.sums:
+                own.ensemble.compiled.prepare()
 
     def _placed(self, response: Response, inputs: Joint) -> Response:
         """Return a response with the labels of its columns and their places in the problem."""

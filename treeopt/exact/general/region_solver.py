@@ -396,6 +396,8 @@ class RegionSolver:
             value = math.fsum(a * float(x[k]) for k, a in terms)
             size = float(rows.row["size"][r]) + sum(abs(a * float(x[k])) for k, a in terms)
             slip = float(rows.row["error"][r]) * size
+            if [*self.stated.rows, *self.stated.literal_rows][r].is_strict:
+                slip = max(slip, 1e-12)
             low, high = float(rows.row["low"][r]) + slip, float(rows.row["high"][r]) - slip
             if low > high:
                 continue  # an equality

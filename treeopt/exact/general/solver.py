@@ -141,23 +141,23 @@ class GeneralSolver:
         return self._known[1]
 
     def _tolerance_at(self, x: FloatArray) -> float:
-        """Return the tolerance near a point: errors of models, of additions, and of programs."""
+        """Return the tolerance near a point: its value minus its bound, and errors of programs."""
         objective, statement = self.problem.objective, self.stated.statement
-        predictions = [float(r.predict(x[None, :])[0]) for r in objective.responses]
-        size = sum(map(abs, objective.contributions(x, predictions).values()))
-        total = 1e-13 * size + (
-            0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(x)
-        )
-        sums, parts = self.stated.sums_at(x), statement.parts
+        features, parts, sums = statement.features, statement.parts, self.stated.sums_at(x)
+        own = x[self.stated.columns]
+        bound, size = statement.offset, abs(statement.offset)
         for i in np.flatnonzero(parts["in_objective"]).tolist():
             k = int(parts["feature"][i])
-            at = float(x[self.stated.columns[k]]) if k >= 0 else 0.0
-            low = part_value(parts, i, sums, at, at)
-            high = part_value(parts, i, sums + 2 * statement.sums["error"], at, at)
-            total += 2 * (high - low) + 4 * float(parts["error"][i]) * abs(low) * (
-                parts["link"][i] > 0
-            )
-        return float(total)
+            at = float(own[k]) if k >= 0 else 0.0
+            value = part_value(parts, i, sums, at, at)
+            bound, size = bound + value, size + abs(value)
+        places = self.stated.places_at(own)
+        for k in np.flatnonzero(features.feature["is_priced"]).tolist():
+            value = self.regions.cost(k, float(own[k]), int(places[k]))
+            bound, size = bound + value, size + abs(value)
+        gap = objective.sense * objective.value_at(x) - bound
+        programs = 0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(x)
+        return float(2 * max(gap, 0.0) + 1e-13 * size + programs)
 
     def _cost_size(self, x: FloatArray) -> float:
         """Return the sum of the absolute costs at a point and of their possible changes."""

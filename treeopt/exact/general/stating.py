@@ -159,15 +159,7 @@ class Stated:
 
     def _involved(self) -> set[int]:
         """Return the columns whose numbers matter, not only their cells."""
-        found = {int(c) for row in self.rows for c in row.columns}
-        for constraint in self.problem.constraints:
-            found |= constraint.columns
-        for term in self.objective.terms:
-            if isinstance(term, CostTerm):
-                found |= {column for column, _ in term.unaries}
-            elif isinstance(term, ProductTerm):
-                found.add(term.column)
-        return found
+        return self.problem.columns_with_costs | self.problem.columns_in_constraints
 
     def _choose_places(self) -> None:
         """Choose the places, narrowed by rows with one feature, and the free features."""
