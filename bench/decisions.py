@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from command import carry_out, parser, rows_of
 from decisions_instances import INSTANCES, QUICK, SEED, Question
-from decisions_peers import CANNOT, METHODS, TIME, Answer, ensemble_of, margin_limit
+from decisions_peers import CANNOT, METHODS, TIME, Answer, ensemble_of, margin_limit, sums_of
 from machine import machine, versions
 from problems import Array
 from rows import Row
@@ -204,7 +204,7 @@ class Run:
         """Return the row; note the failure and return nothing if the method raised an error."""
         instance = INSTANCES[self.instance]
         question = instance.ask()
-        ensembles = [ensemble_of(m) for m in question.all_models if question.class_index is None]
+        ensembles = [e for model in question.all_models for e in sums_of(model)]
         row: Row = {"instance": self.instance, "method": self.method, "family": instance.family}
         row |= {"sense": question.sense, "features": question.X.shape[1], "limit": self.limit}
         row |= {"trees": sum(e.n_trees for e in ensembles)}

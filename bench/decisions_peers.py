@@ -60,6 +60,14 @@ def ensemble_of(model: Any) -> treeopt.Ensemble:
     return treeopt.from_model(model, output="raw")
 
 
+def sums_of(model: Any) -> list[treeopt.Ensemble]:
+    """Return all sums of trees of a model: one, or one per class if there are several."""
+    if getattr(model, "n_classes_", 2) <= 2:
+        return [ensemble_of(model)]
+    classes = range(model.n_classes_)
+    return [treeopt.from_model(model, output="raw", class_index=k) for k in classes]
+
+
 def margin_limit(question: Question) -> float:
     """Return the lower limit on the prediction before the link."""
     if question.atleast is None:

@@ -305,7 +305,8 @@ def report(path: Path) -> str:
     lines += [
         "The shortest time to proof is bold. Without proof, the table has the distance between the "
         "claimed value and the bound. † The point does not have the claimed value, or violates a "
-        "constraint. ‡ The claimed optimum is wrong. – The method cannot express the question.",
+        "constraint. ‡ The claimed optimum is wrong. – The method cannot express the question, "
+        "or is not asked.",
         "",
     ]
     for family, part in data.groupby("family", sort=False):

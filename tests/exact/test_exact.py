@@ -669,8 +669,8 @@ def test_errors_cover_the_rounding_of_the_models_sums(e, seed, sign, pair):
     problem = problem_of(model, rng, sign)
     if problem is None:
         return
-    leaves, prediction = leaves_of(problem), problem.prediction
-    certificate = Certificate(prediction, leaves)
+    leaves, own = leaves_of(problem), problem.prediction
+    certificate = Certificate(own, leaves)
     model_error = certificate.model_error
     every = points_of(leaves)
     chosen = every[rng.choice(len(every), min(len(every), 10), replace=False)]
@@ -678,7 +678,7 @@ def test_errors_cover_the_rounding_of_the_models_sums(e, seed, sign, pair):
     predictions, totals = margins_at(problem, chosen), []
     for point, prediction in zip(chosen, predictions, strict=True):
         held = leaves.value[inside(leaves, point)]
-        bases = [sign * term.weight * term.ensemble.base for term in prediction.terms]
+        bases = [sign * term.weight * term.ensemble.base for term in own.terms]
         true = fsum([*held, *bases])
         undivided = sign * float(prediction) * e.divisor
         slack = np.spacing(abs(undivided)) + abs(undivided) * float(np.finfo(e.value.dtype).eps)

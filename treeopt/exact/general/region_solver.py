@@ -74,7 +74,7 @@ class RegionSolver:
         Maximum number of linear programs per box.
     """
 
-    def __init__(self, stated: Stated, max_pieces: int = 2000) -> None:
+    def __init__(self, stated: Stated, max_pieces: int = 200) -> None:
         self.stated, self.max_pieces = stated, max_pieces
         statement = stated.statement
         self.features, self.rows, self.logic = statement.features, statement.rows, statement.logic
@@ -216,7 +216,7 @@ class RegionSolver:
                 left_open = min(left_open, bound)
                 continue
             done += 1
-            if done > self.max_pieces:
+            if done > self.max_pieces or self.stated.limits.is_over():
                 left_open = min(left_open, bound)
                 continue
             bound, x = self._relaxation(piece, slopes, bound)
