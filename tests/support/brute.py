@@ -12,7 +12,7 @@ answers it. It knows nothing of treeopt's grid, places or boxes:
 - Numbers are rounded, so two values are computed. ``Truth.relaxed`` is the optimum if every row may
   be violated by 1e-9 of its size: no point is better. ``Truth.value`` is the best of the points that
   satisfy everything as a user evaluates it, in float64: each of these is checked. The true optimum
-  lies between the two.
+  lies between the two. The tolerance for equalities is not used, although answers may use it.
 """
 
 from __future__ import annotations
@@ -238,12 +238,19 @@ class Line:
         """Return what Python says of the comparison, which is not negated."""
         return bool(RELATIONS[self.relation](*self.sides(x)))
 
-    def holds(self, x: Any) -> bool:
-        """Return whether the line holds; an equality up to a few units in the last place."""
+    def holds(self, x: Any, share: float = EQUALITY) -> bool:
+        """Return whether the line holds; an equality up to a share of its terms."""
         if self.relation == "==" and not self.negated:
             left, right = self.sides(x)
-            return abs(left - right) <= EQUALITY * min(self.size(x), 1e300)
+            return abs(left - right) <= share * min(self.size(x), 1e300)
         return self.is_true(x) != self.negated
+
+    def certainly_holds(self, x: Any) -> bool:
+        """Return whether the line holds without use of the tolerance for equalities.
+
+        With several features, one unit in the last place is not a use of the tolerance.
+        """
+        return self.holds(x, 2.0**-52 if len(self.factors) > 1 else 0.0)
 
     def slack(self, x: Any) -> float:
         """Return by how much it holds; only of lines that are not negated."""
@@ -302,6 +309,9 @@ class Rows:
     def holds(self, x: np.ndarray) -> bool:
         return all(line.holds(x) for line in self.lines)
 
+    def certainly_holds(self, x: np.ndarray) -> bool:
+        return all(line.certainly_holds(x) for line in self.lines)
+
     def slacks(self, x: np.ndarray) -> list[float]:
         return [min(line.slack(x) for line in self.lines)]
 
@@ -351,6 +361,9 @@ class Matrix:
 
     def holds(self, x: np.ndarray) -> bool:
         return min(self.slacks(x)) >= 0
+
+    def certainly_holds(self, x: np.ndarray) -> bool:
+        return self.holds(x) and all(line.certainly_holds(x) for (line,) in self.clauses)
 
     def slacks(self, x: np.ndarray) -> list[float]:
         x = np.where((self.matrix != 0).any(axis=0), x, 0.0)  # a column without factor may be NaN
@@ -499,6 +512,11 @@ class Question:
         """Return whether a point satisfies all constraints as a user checks them."""
         return all(constraint.holds(x) for constraint in self.constraints)
 
+    def certainly_holds(self, x: np.ndarray) -> bool:
+        """Return whether a point satisfies all constraints without use of tolerances."""
+        own = (getattr(c, "certainly_holds", c.holds) for c in self.constraints)
+        return all(holds(x) for holds in own)
+
     def admits(self, x: np.ndarray) -> bool:
         """Return whether all columns have allowed values."""
         for value, column in zip(x, self.columns, strict=True):
@@ -570,6 +588,8 @@ class Axis:
         found += [np.stack([values < at, values == at], axis=1) for at in marks]
         for literal in self.single:
             found.append(np.array([[literal.holds({self.j: v})] for v in values]))
+            if isinstance(literal, Line):
+                found.append(np.array([[literal.is_true({self.j: v})] for v in values]))
         return np.hstack([np.zeros((values.size, 1), bool), *found])
 
     def _runs(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
@@ -650,7 +670,7 @@ class Cells:
                     continue
                 relaxed = min(relaxed, found[0])
                 for witness in self._witnesses(n, rows):
-                    if self.question.admits(witness) and self.question.holds(witness):
+                    if self.question.admits(witness) and self.question.certainly_holds(witness):
                         value = sign * self.question.value(witness)
                         if value < best:
                             best, x = value, witness

@@ -417,10 +417,10 @@ class Maker:
 
     def term(self, kind: str, weight: float) -> tuple[Any, Any]:
         """Return a term as the user passes it and as it is."""
-        if kind == "price" or not self.parts:
-            return self.price(weight, False)
         if kind == "change":
             return self.change(weight, False)
+        if kind == "price" or not self.parts:
+            return self.price(weight, False)
         part = self.part()
         assert part is not None
         pool = self.numeric(finite=True)
