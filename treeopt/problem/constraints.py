@@ -363,3 +363,15 @@ class Constraint:
                 elif isinstance(part, Within):
                     found.add(part.column)
         return found
+
+
+def unique_labels(constraints: Sequence[Constraint]) -> list[str]:
+    """Return the labels of constraints; a number is added to labels that occur before."""
+    found: list[str] = []
+    for constraint in constraints:
+        label, n = constraint.label, 1
+        while label in found:
+            n += 1
+            label = f"{constraint.label} ({n})"
+        found.append(label)
+    return found

@@ -12,22 +12,27 @@ from treeopt.model.frames import frame_of, has_pandas, in_types, named, no_frame
 from treeopt.model.link import IDENTITY
 from treeopt.model.softmax import SOFTMAX_ULPS, Softmax
 from treeopt.problem.bounds import feature_label
-from treeopt.problem.constraints import Limit
+from treeopt.problem.constraints import Limit, unique_labels
 from treeopt.problem.costs import CostTerm
 from treeopt.problem.objective import added_up
 from treeopt.problem.problem import Problem
 from treeopt.problem.region import Region
 from treeopt.problem.responses import Response
 from treeopt.result.answer import Answer
-from treeopt.result.decision import Decision
+from treeopt.result.decision import Decision, FindBinding
 from treeopt.run.progress import BOUND_HISTORY, gap_between
 from treeopt.run.run import Run
 from treeopt.run.status import Status
 from treeopt.types import FloatArray
 
 
-def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
-    """Return the result of a run; its values are those of the user's own models."""
+def build_decision(
+    problem: Problem, run: Run, answer: Answer, find_binding: FindBinding | None = None
+) -> Decision:
+    """Return the result of a run; its values are those of the user's own models.
+
+    ``find_binding`` is called by `Decision.binding`.
+    """
     run.finish()
     objective, columns = problem.objective, problem.columns
     x, region, found = None, None, NOTHING_FOUND
@@ -62,6 +67,7 @@ def build_decision(problem: Problem, run: Run, answer: Answer) -> Decision:
         _inputs=problem.inputs,
         _columns=columns,
         _free=frozenset(np.flatnonzero(~problem.space.fixed).tolist()),
+        _find_binding=find_binding,
     )
 
 
@@ -101,7 +107,9 @@ def _evaluated(problem: Problem, x: FloatArray, region: Region) -> Evaluated:
 def _slacks(problem: Problem, x: FloatArray, values: Mapping[int, float]) -> dict[str, float]:
     """Return the slack of each constraint at a point; all must hold."""
     found: dict[str, float] = {}
-    for constraint in problem.constraints:
+    for label, constraint in zip(
+        unique_labels(problem.constraints), problem.constraints, strict=True
+    ):
         slacks = [
             c.slack_of(values[id(c.response)]) if isinstance(c, Limit) else c.slack(x)
             for c in constraint.conditions
@@ -115,10 +123,6 @@ def _slacks(problem: Problem, x: FloatArray, values: Mapping[int, float]) -> dic
                 f"the point found violates {constraint.label!r}. This is a bug in treeopt. Please "
                 "report it."
             )
-        label, n = constraint.label, 1
-        while label in found:
-            n += 1
-            label = f"{constraint.label} ({n})"
         found[label] = min(slacks, default=np.inf)
     return found
 

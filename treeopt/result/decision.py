@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
+from treeopt.arguments import read_time_limit
 from treeopt.errors import InputError
 from treeopt.model.frames import Columns, frame_of, labeled
 from treeopt.model.joint import Inputs
 from treeopt.result.words import effort_in_words, region_in_words, value_in_words
 from treeopt.run.status import Status
 from treeopt.types import Array
+
+FindBinding: TypeAlias = Callable[["Decision", float | None], dict[str, float]]
+"""Returns the gains of `Decision.binding` for a decision and a time limit."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,6 +108,7 @@ class Decision:
     _inputs: Inputs
     _columns: Columns | None = None
     _free: frozenset[int] = frozenset()
+    _find_binding: FindBinding | None = None
 
     @cached_property
     def frame(self) -> Any:
@@ -113,6 +120,88 @@ class Decision:
             )
         region = self.region
         return frame_of(self._point, self._inputs, region.lower, region.upper, self._columns)
+
+    def binding(self, *, time_limit: float | None = None) -> dict[str, float]:
+        """Return the constraints and bounds that bind, and the gain of the optimum without each.
+
+        The problem is solved again without each constraint, and without each bound of a feature
+        that is not fixed and has no list of values. The gain is the improvement of the proven
+        optimum: the decrease of `fun` for `minimize`, the increase for `maximize`.
+
+        Parameters
+        ----------
+        time_limit : float, optional
+            Maximum time of the whole call in seconds. If None, there is no limit.
+
+        Returns
+        -------
+        dict
+            The gains in the units of `fun`, by constraint (as in `slack`) or bound (such as
+            ``"upper bound of cement"``). The largest gain is first. Infinite if the objective is
+            unbounded without it. NaN if it is not proven, because of the time limit, Ctrl-C or
+            rounding errors; these are last. Constraints and bounds without a gain are left out.
+
+        Raises
+        ------
+        InputError
+            If `status` is neither ``OPTIMAL`` nor ``GAP_REACHED``, or if the result was pickled,
+            because a pickled result does not contain the problem.
+
+        Notes
+        -----
+        A model is a step function. A constraint may therefore bind although its slack is not 0: the
+        next step of the model may lie behind it. A constraint with slack 0 need not bind.
+
+        Each constraint is left out alone. If two of them exclude the same points, neither has a
+        gain. A chain such as ``"1 <= a <= 2"`` is one constraint. The bounds of a feature with
+        ``low == high`` fix it and are not left out.
+
+        The method, the seed, ``gap`` and ``n_jobs`` are those of the decision. With a ``gap``, a
+        gain may be wrong by up to ``gap``, and gains that may be 0 are left out.
+
+        Examples
+        --------
+        >>> import treeopt
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 3.0, 5.0])
+        >>> best = treeopt.maximize(
+        ...     model, {0: (0, 1), 1: (0, 0.25)}, constraints=["x[0] + x[1] <= 0.75"]
+        ... )
+        >>> best.fun, best.binding()
+        (2.0, {'upper bound of x[1]': 1.0})
+        """
+        seconds = read_time_limit(time_limit)
+        if self.status not in (Status.OPTIMAL, Status.GAP_REACHED):
+            if self.status is Status.INFEASIBLE:
+                remedy = "Relax the bounds or the constraints; conflict may name them."
+            else:
+                remedy = "Solve with method='auto', and with a longer time_limit or a larger gap."
+            raise InputError(
+                f"binding is not available, because status is {self.status.name}, not OPTIMAL or "
+                f"GAP_REACHED: {self.message}. {remedy}"
+            )
+        if self._find_binding is None:
+            raise InputError(
+                "binding is not available, because the result was pickled, and a pickled result "
+                "does not contain the problem. Call binding() before pickling, or solve again."
+            )
+        return self._find_binding(self, seconds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The problem holds the user's models and data, which may be large or not picklable.
+        return {**self.__dict__, "_find_binding": None}
+
+    def __copy__(self) -> Decision:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Decision:
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(deepcopy(self.__getstate__(), memo), _find_binding=self._find_binding)
+        return other
 
     def __repr__(self) -> str:
         if self._point is None or self.region is None:

@@ -20,6 +20,7 @@ from treeopt.result.building import build_decision
 from treeopt.result.decision import Decision
 from treeopt.run.run import Run
 from treeopt.run.status import Status
+from treeopt.solve.binding import BindingFinder
 from treeopt.solve.conflict import conflict_in_words, find_conflict
 from treeopt.solve.methods import Method
 from treeopt.solve.options import Options, read_options
@@ -77,7 +78,7 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
         conflict, is_smallest = find_conflict(problem, run.limits)
         run.message = conflict_in_words(conflict, is_smallest)
         answer = answer._replace(conflict=conflict)
-    return build_decision(problem, run, answer)
+    return build_decision(problem, run, answer, BindingFinder.of(problem, method, run))
 
 
 @takes_arguments_of(_read, read_options)
