@@ -29,7 +29,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/lint-imports
 
 BENCHMARKS := evaluator black_box exact forest_table forest_figures ablation unseen
-BENCHMARKS += tuning_tables tuning_landscape tuning_cost time_limits
+BENCHMARKS += decisions tuning_tables tuning_landscape tuning_cost time_limits
 
 bench: $(VENV)/.stamp-bench
 	rm -f bench/results/*_quick*

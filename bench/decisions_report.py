@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from decisions_instances import CHANGE, CHEAPEST, INSTANCES, SUM, SUMMED
-from decisions_peers import CANNOT, METHODS, OPTIMAL
+from decisions_peers import CANNOT, INFEASIBLE, METHODS, OPTIMAL
 from text import duration, provenance, table
 
 OWN, ORACLE = "treeopt", "Mišić + HiGHS"
@@ -36,8 +36,8 @@ def read(path: Path) -> Frame:
     ``proven``: the method claims a proof, and of the right value. ``wrong``: it claims a proof of
     another value. ``real``: its point has the claimed value and satisfies the constraints.
     """
-    data = pd.read_csv(path).dropna(subset="date")
-    data["remark"] = data["remark"].fillna("").astype(str)
+    data = pd.read_csv(path, dtype={"remark": str}).dropna(subset="date")
+    data["remark"] = data["remark"].fillna("")
     for column, order in (("method", METHODS), ("instance", INSTANCES)):
         data = data[data[column].isin(list(order))]
         data[column] = pd.Categorical(data[column], [k for k in order if k in set(data[column])])
@@ -65,6 +65,7 @@ def disagreements(data: Frame) -> list[str]:
     - A point is not what its method claims, and splits do not explain it.
     - treeopt's point does not have the claimed value, or violates a constraint.
     - A method's bound excludes a point that another method has found, with its real value.
+    - A method finds no point, and claims that there is none, but another method has found one.
     """
     found = []
     for row in data[data["remark"] == UNEXPLAINED].to_dict("records"):
@@ -82,8 +83,15 @@ def disagreements(data: Frame) -> list[str]:
             )
     for name, part in data.groupby("instance", observed=True):
         for a, b in permutations(part.to_dict("records"), 2):
-            excess = a["sign"] * (a["bound"] - b["value"])  # NaN where there is no value
-            if excess > a["tolerance"] + b["tolerance"] and max(b[what] for what in OFF) <= 1e-9:
+            if not max(b[what] for what in OFF) <= 1e-9:  # NaN where there is no point
+                continue
+            if a["status"] == INFEASIBLE:
+                found.append(
+                    f"{name}: {a['method']} claims that there is no point, "
+                    f"but {b['method']} has found {b['value']!r}"
+                )
+            excess = a["sign"] * (a["bound"] - b["value"])
+            if excess > a["tolerance"] + b["tolerance"]:
                 verb = "proves" if a["status"] == OPTIMAL else "claims the bound"
                 found.append(
                     f"{name}: {a['method']} {verb} {a['bound']!r}, "
@@ -156,8 +164,15 @@ def aims(data: Frame) -> Iterator[tuple[str, str, str, bool | None]]:
 
 def aim_table(data: Frame) -> list[str]:
     words = {True: "yes", False: "✗ no", None: "not run"}
-    rows = [[what, target, text, words[ok]] for what, target, text, ok in aims(data)]
-    return table(["aim", "required", "measured", "reached"], rows)
+    found = list(aims(data))
+    rows = [[what, target, text, words[ok]] for what, target, text, ok in found]
+    ran = [ok for *_, ok in found if ok is not None]
+    missed = [what for what, *_, ok in found if ok is False]
+    summary = f"{sum(ran)} of {len(ran)} measured aims are reached"
+    summary += f"; missed: {'; '.join(missed)}." if missed else "."
+    if len(ran) < len(found):
+        summary += f" {len(found) - len(ran)} aims were not measured."
+    return [summary, "", *table(["aim", "required", "measured", "reached"], rows)]
 
 
 # Tables ------------------------------------------------------------------------------------------
