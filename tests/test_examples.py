@@ -35,3 +35,28 @@ def test_the_furnace_gains_and_keeps_its_context():
         trial[name] = rng.uniform(low, high, len(trial))
     trial["bags"] = trial["bags"].round()
     assert model.predict(trial).max() <= best.bound
+
+
+def test_the_mixes_keep_their_conditions_and_nothing_tested_is_better():
+    concrete = runpy.run_path(str(EXAMPLES / "concrete_mix.py"))
+    strongest, cheapest, model = concrete["decide"]()
+    mixes, _ = concrete["tested_mixes"](20_000, seed=1)
+    total = mixes.sum(axis=1)
+    allowed = mixes[total.between(2200, 2400) & (mixes["water"] <= 0.5 * mixes["cement"])]
+    assert len(allowed) > 500
+    for mix in (strongest, cheapest):
+        assert mix.status is treeopt.Status.OPTIMAL and min(mix.slack.values()) >= 0
+        assert 2200 <= mix.frame.to_numpy().sum() <= 2400
+        assert mix.x["water"] <= 0.5 * mix.x["cement"]
+        for name, (low, high) in concrete["RANGES"].items():
+            assert low <= mix.x[name] <= high
+    predicted = model.predict(allowed)
+    assert predicted.max() <= strongest.bound
+    strong = allowed[predicted >= concrete["STRONG"]]
+    assert model.predict(cheapest.frame)[0] >= concrete["STRONG"] and len(strong)
+    assert sum(strong[name] * price for name, price in concrete["PRICES"].items()).min() >= (
+        cheapest.bound
+    )
+    # The total limits the strength, the strength the price.
+    assert next(iter(strongest.binding())) == concrete["ROWS"][0]
+    assert cheapest.binding()["RandomForestRegressor >= 50"] > 1
