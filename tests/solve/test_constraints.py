@@ -184,6 +184,42 @@ def test_features_without_names() -> None:
     assert pointed_at(str(error.value)) == "water <= 3"
 
 
+UNNAMED = {
+    "bounds": {"bounds": {"a": (0, 10), "b": (0, 8)}},
+    "bounds in part": {"bounds": {0: (0, 10), "b": (0, 8)}},
+    "cost": {"cost": {"b": 1}},
+    "fixed": {"fixed": {"b": 1}},
+    "integer": {"integer": ["b"]},
+    "constraints": {"constraints": "b <= 3"},
+}
+
+
+@pytest.mark.parametrize("case", UNNAMED)
+@pytest.mark.parametrize("objective", [PLAIN, Price({}), Price({0: 1})])
+def test_names_for_a_model_without_names(case: str, objective: Any) -> None:
+    asked = {"bounds": [(0, 10), (0, 8)], "constraints": [], **UNNAMED[case]}
+    limits = [Predicted(PLAIN, low=1)]
+    asked["constraints"] = [*np.atleast_1d(asked["constraints"]).tolist(), *limits]
+    with pytest.raises(
+        InputError, match=says(case.split()[0], "no feature names", "0..1", "frame")
+    ):
+        treeopt.minimize(objective, **asked)
+    # A frame gives the columns names.
+    frame = pd.DataFrame({"a": [0.0, 10.0], "b": [0.0, 8.0]})
+    named = {**asked, "bounds": frame}
+    res = treeopt.minimize(objective, **named)
+    assert res.status is Status.OPTIMAL and list(res.x.index) == ["a", "b"]
+
+
+def test_numbers_for_a_model_without_names() -> None:
+    step = stump(0, 4.0, 0.0, 2.0)
+    open_ended, limit = (-np.inf, np.inf), Predicted(step, low=1)
+    with pytest.raises(InputError, match=says("bounds: feature 'b'", "0..0", "frame")):
+        treeopt.minimize(Price({}), {"b": open_ended}, constraints=[limit])
+    res = treeopt.minimize(Price({}), {0: open_ended}, constraints=[limit])
+    assert res.status is Status.OPTIMAL and res.x[0] > 4
+
+
 # Ways to pass constraints
 
 SINGLE = {

@@ -290,7 +290,7 @@ def feature_index(feature: int | str, names: Sequence[str] | None, n: int) -> in
         names = names or ()
         if spelled(feature, names) in names:
             return names.index(spelled(feature, names))
-        known = listed(names) if names else "none, the model was trained without"
+        known = listed(names) or f"none. Pass a number in 0..{n - 1}"
         meant = "".join(f" Did you mean {n!r}?" for n in get_close_matches(feature, names, 1))
         raise InputError(f"feature {feature!r} is unknown.{meant} Known names: {known}.")
     whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)

@@ -249,9 +249,16 @@ def column_of(
     try:
         by_position = ensemble.feature_index(feature)
     except InputError as unknown:
-        if by_name is None:
-            raise InputError(f"{name}: {unknown}") from None
-        return by_name
+        if by_name is not None:
+            return by_name
+        if isinstance(feature, str) and not (labels or names):
+            raise InputError(
+                f"{name}: feature {feature!r} is unknown, because {ensemble.source} has no feature "
+                f"names. Pass a number in 0..{ensemble.n_features - 1} instead of the name (x[0] "
+                "in the text of a constraint). Or pass bounds as a frame with one column per "
+                "feature, in the order of training, and use its names."
+            ) from None
+        raise InputError(f"{name}: {unknown}") from None
     if by_name is None and by_label and (labels or names):
         known = listed(labels or names)
         raise InputError(f"{name}: feature {feature!r} is unknown. Known names: {known}.")
