@@ -101,7 +101,7 @@ def test_a_claim_that_is_not_real_is_found(question, bench):
     good = method.search(question, method.convert(question), 60.0)
     assert module.checked(question, good)["value"] == good.claimed
     replace = bench("dataclasses").replace
-    lie = replace(good, claimed=good.claimed - 0.5)
+    lie = replace(good, claimed=good.claimed - 1000)
     assert module.checked(question, lie)["remark"] == module.UNEXPLAINED
     outside = good.x.copy()
     outside[0] = question.bounds[0, 1] + 1

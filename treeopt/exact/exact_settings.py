@@ -67,6 +67,8 @@ class ExactSettings:
     crossover_share : float
         Share of the descents that start from a mixture of two kept minima. The others start near
         one of them.
+    min_penalty : float
+        Minimum share of the first penalty of violated constraints with which a descent begins.
     min_mutations, max_mutations : int
         Number of coordinates that are set at random in a start near a kept minimum.
     pass_work : float
@@ -143,6 +145,7 @@ class ExactSettings:
     grace_seconds: float = 0.02
     n_elite: int = 20
     crossover_share: float = 0.5
+    min_penalty: float = 0.01
     min_mutations: int = 2
     max_mutations: int = 4
     pass_work: float = 2.5

@@ -55,19 +55,26 @@ def safe_cost(features: Features, k: int, x: float, tilt: float) -> float:
 
 
 @kernel
+def first_reaching(features: Features, k: int, x: float, first: int, last: int) -> int:
+    """Return the first of some ascending places whose numbers reach ``x``, or the last place."""
+    origin, low, high = features.feature[k].place_start, first, last
+    while low < high:
+        middle = (low + high) // 2
+        if features.place[origin + middle].high < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def place_of(features: Features, k: int, x: float, first: int, last: int) -> int:
     """Return the place of a number within a range of places; -1 if it is not admissible."""
     origin = features.feature[k].place_start
     if features.feature[k].ordered:
-        low, high = first, last
-        while low < high:
-            middle = (low + high) // 2
-            if features.place[origin + middle].high < x:
-                low = middle + 1
-            else:
-                high = middle
-        inside = features.place[origin + low].low <= x <= features.place[origin + low].high
-        return low if inside else -1
+        c = first_reaching(features, k, x, first, last)
+        inside = features.place[origin + c].low <= x <= features.place[origin + c].high
+        return c if inside else -1
     for c in range(first, last + 1):
         if features.place[origin + c].low <= x <= features.place[origin + c].high:
             return c

@@ -79,9 +79,14 @@ class GeneralLocalSearch:
     def descend_from(
         self, places: Int32Array, x: FloatArray, max_passes: int
     ) -> tuple[float, Int32Array, FloatArray]:
-        """Descend from a point, and keep the end if it is a good one."""
-        statement, stroll = self.stated.statement, self.stroll
-        merit = float(self.call(descend, statement, stroll, places, x, self.penalty, max_passes))
+        """Descend from a point, and keep the end if it is a good one.
+
+        Every other descent begins with a low penalty, so that it can cross what is not feasible.
+        """
+        statement, stroll, penalty = self.stated.statement, self.stroll, self.penalty
+        if self.descents % 2:
+            penalty *= self.settings.min_penalty ** self.rng.random()
+        merit = float(self.call(descend, statement, stroll, places, x, penalty, max_passes))
         self.descents += 1
         self.failures += 1
         end = merit, stroll.walk.at.copy(), stroll.x.copy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from treeopt.exact.descent import ONCE, Walk, go_to, move
-from treeopt.exact.general.bounds import cost_at, lowest_cost, part_value
+from treeopt.exact.general.bounds import cost_at, first_reaching, lowest_cost, part_value
 from treeopt.exact.general.nodes import row_at
 from treeopt.kernels.jit import is_set, kernel
 
@@ -159,37 +159,51 @@ def best_number(
     values: FloatArray,
     scale: FloatArray,
     k: int,
-    place: int,
+    first: int,
+    last: int,
     before: float,
     penalty: float,
-) -> tuple[float, float]:
-    """Return the best number of a place among a few, and its merit; see `number_merit`."""
-    at = features.feature[k].place_start + place
-    low, high = features.place[at].low, features.place[at].high
+) -> tuple[int, float, float]:
+    """Return the best number of a range of places among a few: its place, itself, its merit.
+
+    See `number_merit`. A range of several places must ascend.
+    """
+    own, origin = features.feature[k], features.feature[k].place_start
+    low, high = features.place[origin + first].low, features.place[origin + last].high
     best = min(max(before, low), high)
-    merit = number_merit(features, rows, values, scale, k, place, (before, best), penalty)
-    if low == high or features.feature[k].has_table:
-        return best, merit
-    if features.feature[k].is_priced:
-        x = lowest_cost(features, k, place, place, 0.0)[1]
-        value = number_merit(features, rows, values, scale, k, place, (before, x), penalty)
+    merit = number_merit(features, rows, values, scale, k, first, (before, best), penalty)
+    if low == high or own.has_table:
+        return first, best, merit
+    if own.is_priced:
+        x = lowest_cost(features, k, first, last, 0.0)[1]
+        value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
         if value < merit:
             best, merit = x, value
-    for i in range(features.feature[k].row_start, features.feature[k].row_end):
+    for i in range(own.row_start, own.row_end):
         r, factor = rows.of[i].row, rows.of[i].factor
         for s in range(2):
             limit = rows.row[r].low if s == 0 else rows.row[r].high
             if np.isinf(limit):
                 continue
             x = before + (limit - values[r]) / factor
-            if features.feature[k].is_integer:
+            if own.is_integer:
                 x = np.floor(x) if (s == 1) == (factor > 0) else np.ceil(x)
             x = min(max(x, low), high)
             if x != best:
-                value = number_merit(features, rows, values, scale, k, place, (before, x), penalty)
+                value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
                 if value < merit:
                     best, merit = x, value
-    return best, merit
+    if first == last:
+        return first, best, merit
+    place = first_reaching(features, k, best, first, last)
+    if features.place[origin + place].low <= best:
+        return place, best, merit
+    # The number lies between two places. Take the better one of their ends.
+    best = features.place[origin + place].low
+    merit = number_merit(features, rows, values, scale, k, first, (before, best), penalty)
+    x = features.place[origin + place - 1].high
+    value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
+    return (place - 1, x, value) if value < merit else (place, best, merit)
 
 
 @kernel
@@ -249,6 +263,15 @@ def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
 
 
 @kernel
+def any_change(stroll: Stroll, at: int) -> bool:
+    """Return whether a sum changes at a place of a line, by its number among all places."""
+    changed = False
+    for s in range(stroll.sums.size):
+        changed |= stroll.change[s, at] != 0.0
+    return changed
+
+
+@kernel
 def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float) -> Move:
     """Return the best move from the point along any line."""
     leaves, features, p = statement.leaves, statement.features, stroll.x.size
@@ -274,24 +297,33 @@ def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float
         for s in range(n_sums):
             stroll.along[s] = stroll.sums[s]
         parts_here = here_parts
-        for c in range(leaves.place_start[k + 1] - leaves.place_start[k]):
+        # Places between which no sum changes are examined together.
+        in_runs = features.feature[k].ordered and not features.feature[k].has_table
+        in_runs &= not has_logic and not is_factor
+        n_places, c = leaves.place_start[k + 1] - leaves.place_start[k], 0
+        while c < n_places:
             changed = False
             for s in range(n_sums):
                 if stroll.change[s, origin + c] != 0.0:
                     stroll.along[s] += stroll.change[s, origin + c]
                     changed = True
+            first = last = c
+            while in_runs and last + 1 < n_places and not any_change(stroll, origin + last + 1):
+                last += 1
+            c = last + 1
             if changed and not is_factor:
                 parts_here = parts_merit(statement.parts, stroll.along, penalty, 0.0, -1, stroll.x)
-            if is_same and not changed and c != place and not has_logic and not is_factor:
+            is_here = first <= place <= last
+            if is_same and not changed and not is_here and not has_logic and not is_factor:
                 continue
-            x, value = best_number(features, rows, values, scale, k, c, here, penalty)
+            to, x, value = best_number(features, rows, values, scale, k, first, last, here, penalty)
             if is_factor:
                 parts_here = parts_merit(statement.parts, stroll.along, penalty, x, k, stroll.x)
             value += rest + parts_here
             if has_logic:
-                value += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, c, x)
+                value += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, to, x)
             if value < best.merit:
-                best = Move(k, c, x, value)
+                best = Move(k, to, x, value)
     return best
 
 
