@@ -24,6 +24,9 @@ class ExactSettings:
     first_work, max_work : int
         Work of the first turn of the proof, and the maximum of later turns; each turn has twice the
         work of the previous one. Limits and the callback are checked between turns.
+    first_search_work, first_failures : int
+        Work of the local search before the second turn of a proof with constraints or costs, and
+        number of descents in a row without a better point that end it earlier.
     search_share, late_search_share : float
         Work of the local search per unit of work of the proof: at first, and after
         ``max_failures`` descents in a row have found nothing better.
@@ -124,6 +127,8 @@ class ExactSettings:
     start_work: int = MS // 2
     first_work: int = MS // 2
     max_work: int = 20 * MS
+    first_search_work: int = 50 * MS
+    first_failures: int = 40
     search_share: float = 0.3
     late_search_share: float = 0.05
     max_failures: int = 100

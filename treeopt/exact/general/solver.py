@@ -192,10 +192,12 @@ class GeneralSolver:
             local.descend_from(self.stated.places_at(own), own, self.run.max_evals)
             self._offer_end(local)
 
-    def search_locally(self, until: float) -> None:
-        """Descend from more points until some work is done."""
+    def search_locally(self, until: float, max_failures: float = np.inf) -> None:
+        """Descend from more points until some work is done, or some descents in a row fail."""
         local = self.local
         while local is not None and local.work < until and local.passes < self.run.max_evals:
+            if local.failures >= max_failures:
+                return
             if not (local.starts or local.elite) or self.limits.is_over():
                 return
             local.step(self.run.max_evals)
@@ -230,6 +232,9 @@ class GeneralSolver:
             self._update_bound()
             self.proven = outcome == DONE
             if not self.proven:
+                # A good point saves most of the nodes, so the first turn is a long one.
+                if work == settings.first_work:
+                    self.search_locally(settings.first_search_work, settings.first_failures)
                 self._local_turn()
                 watch.raise_if_stopped()
             watch.check()

@@ -347,10 +347,13 @@ def descend(
         stroll.rows[r] = row_at(statement.rows, r, stroll.x)
     state, merit = stroll.walk.state[0], np.inf
     for _ in range(MAX_GROWTHS):
+        merit = np.inf
         while state.passes < max_passes and not is_set(statement.leaves.stop):
             add_sums(statement, stroll)
             state.passes += 1
-            merit = merit_of(statement, stroll, penalty)
+            before, merit = merit, merit_of(statement, stroll, penalty)
+            if not merit < before:  # the move gained nothing but rounding errors
+                break
             found = best_move(statement, stroll, merit, penalty)
             if found.feature < 0 or not found.merit < merit - 1e-12 * abs(merit):
                 break
