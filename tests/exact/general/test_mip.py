@@ -195,17 +195,18 @@ def _with(asked: Asked, **more: Any) -> Asked:
 
 
 def linear_text(kind: str, size: int, sense: str) -> tuple[Asked, Any]:
-    """Three inequalities as text; the last has two sides."""
+    """Three inequalities as text; the last has two sides. The first excludes the best values."""
     X, model, rows = one("boston", kind, size)
-    texts = ["x5 <= 0.1*x12 + 5", "x7 + 2*x4 >= 4.5", "8.5 <= x5 + 0.2*x10 <= 9.25"]
-    n = rows.shape[1]
+    is_min, n = sense == "min", rows.shape[1]
+    first = "x5 >= 0.1*x12 + 6" if is_min else "x5 <= 0.1*x12 + 5"
+    texts = [first, "x7 + 2*x4 >= 4.5", "8.5 <= x5 + 0.2*x10 <= 9.25"]
     oracle_rows = [
-        mip.Row(unit(n, x5=1, x12=-0.1), high=5),
+        mip.Row(unit(n, x5=1, x12=-0.1), **({"low": 6} if is_min else {"high": 5})),
         mip.Row(unit(n, x7=1, x4=2), low=4.5),
         mip.Row(unit(n, x5=1, x10=0.2), 8.5, 9.25),
     ]
     holds = [
-        lambda x: x[5] <= 0.1 * x[12] + 5,
+        lambda x: x[5] >= 0.1 * x[12] + 6 if is_min else x[5] <= 0.1 * x[12] + 5,
         lambda x: x[7] + 2 * x[4] >= 4.5,
         lambda x: 8.5 <= x[5] + 0.2 * x[10] <= 9.25,
     ]
@@ -219,7 +220,8 @@ def linear_matrix(kind: str, size: int, sense: str) -> tuple[Asked, Any]:
     weights = np.array([float(f"{1 / span:.4g}") for span in np.ptp(rows, axis=0)])
     matrix = np.stack([weights, weights * unit(weights.size, x5=1, x12=-1, x7=0.5)])
     activity = rows @ matrix.T
-    low, high = (np.round(np.quantile(activity, q, axis=0), 3) for q in (0.45, 0.55))
+    ends = (0.8, 0.9) if sense == "min" else (0.45, 0.55)
+    low, high = (np.round(np.quantile(activity, q, axis=0), 3) for q in ends)
     constraint = LinearConstraint(matrix, low, high)
 
     def holds(x: Array) -> bool:
@@ -286,12 +288,13 @@ def summed(kind: str, size: int, sense: str) -> tuple[Asked, Any]:
     X, _, rows = one("boston", "forest", size)
     first = "lightgbm" if kind == "forest" else "forest"
     models = [(0.25, fitted("boston", first, size)), (0.75, fitted("boston", kind, size))]
-    options = {"constraints": "4.5 <= x5 - 0.1*x12 <= 5"}
+    low = 6.5 if sense == "min" else 4.5
+    options = {"constraints": f"{low} <= x5 - 0.1*x12 <= {low + 0.5}"}
     asked = Asked(
         *("sum", sense, WeightedSum(models), models, options),
-        holds=[lambda x: 4.5 <= x[5] - 0.1 * x[12] <= 5],
+        holds=[lambda x: low <= x[5] - 0.1 * x[12] <= low + 0.5],
     )
-    return _with(asked, rows=[mip.Row(unit(rows.shape[1], x5=1, x12=-0.1), 4.5, 5)]), X
+    return _with(asked, rows=[mip.Row(unit(rows.shape[1], x5=1, x12=-0.1), low, low + 0.5)]), X
 
 
 def predicted(kind: str, size: int, sense: str) -> tuple[Asked, Any]:
