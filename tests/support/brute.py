@@ -416,14 +416,20 @@ class Few:
 
 @dataclass(frozen=True, eq=False)
 class Logic:
-    """A constraint: of each clause, one alternative holds. ``test`` is what a user would write."""
+    """A constraint: of each clause, one alternative holds.
+
+    ``test`` is what a user would write; with True, equalities hold without their tolerance.
+    """
 
     given: Any
     clauses: list[list[Line | Only]]
-    test: Callable[[np.ndarray], bool]
+    test: Callable[..., bool]
 
     def holds(self, x: np.ndarray) -> bool:
         return bool(self.test(x))
+
+    def certainly_holds(self, x: np.ndarray) -> bool:
+        return bool(self.test(x, True))
 
     def slacks(self, x: np.ndarray) -> list[float | None]:
         return [None]
@@ -567,7 +573,7 @@ class Axis:
         low, high = max(own.low, -largest), min(own.high, largest)
         if own.values is not None:
             low_ends = high_ends = np.unique(own.values)
-        elif own.integer and np.floor(high) - np.ceil(low) <= MANY:
+        elif own.integer and high / 2 - low / 2 <= MANY / 2:
             low_ends = high_ends = np.arange(np.ceil(low), np.floor(high) + 1)
         else:
             low_ends, high_ends = self._runs(low, high)

@@ -634,9 +634,10 @@ class Maker:
         unless = [replace(line, negated=True) for line in condition.lines]
         clauses = [[*unless, line] for line in consequence.lines]
 
-        def test(x: np.ndarray) -> bool:
+        def test(x: np.ndarray, certainly: bool = False) -> bool:
             applies = all(line.is_true(x) for line in condition.lines)
-            return not applies or consequence.holds(x)
+            holds = consequence.certainly_holds if certainly else consequence.holds
+            return not applies or holds(x)
 
         return Logic(treeopt.Implies(condition.given, consequence.given), clauses, test)
 
@@ -666,7 +667,7 @@ class Maker:
             ranges[column.key], literal = made[kind]
             outside.append(literal)
 
-        def test(x: np.ndarray) -> bool:
+        def test(x: np.ndarray, certainly: bool = False) -> bool:
             return any(literal.holds(x) for literal in outside)
 
         return Logic(treeopt.Forbid(ranges), [outside], test)

@@ -27,6 +27,8 @@ class ExactSettings:
     first_search_work, first_failures : int
         Work of the local search before the second turn of a proof with constraints or costs, and
         number of descents in a row without a better point that end it earlier.
+    local_programs : int
+        Maximum number of linear programs for the region in which a descent with constraints ends.
     search_share, late_search_share : float
         Work of the local search per unit of work of the proof: at first, and after
         ``max_failures`` descents in a row have found nothing better.
@@ -129,6 +131,7 @@ class ExactSettings:
     max_work: int = 20 * MS
     first_search_work: int = 50 * MS
     first_failures: int = 40
+    local_programs: int = 20
     search_share: float = 0.3
     late_search_share: float = 0.05
     max_failures: int = 100

@@ -8,8 +8,8 @@ column. All of them are checked as a user would check them, in float64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -179,6 +179,23 @@ class Row:
         """Return whether the condition holds at a point."""
         return self.written.holds(x)
 
+    def sorted(self) -> Row:
+        """Return the same row with ascending columns and a first coefficient that is positive."""
+        order = np.argsort(self.columns, kind="stable")
+        columns, coefficients = self.columns[order], self.coefficients[order]
+        first = coefficients[coefficients != 0]
+        low, high = self.low, self.high
+        if first.size and first[0] < 0:
+            coefficients, low, high = -coefficients, -high, -low
+        return replace(
+            self,
+            columns=columns,
+            coefficients=coefficients + 0.0,
+            low=low,
+            high=high,
+            sizes=self.sizes[order],
+        )
+
     def violation(self, x: FloatArray) -> float:
         """Return by how much the row is violated at a point, in exact units; 0 if it holds."""
         value = float(self.coefficients @ x[self.columns])
@@ -200,6 +217,43 @@ class Row:
             _last_that_holds(end, side, holds) for end, side in zip(ends, (-1, 1), strict=True)
         )
         return low, high
+
+
+@dataclass(frozen=True)
+class _AllOf:
+    """Several conditions that must all hold."""
+
+    parts: tuple[Written, ...]
+
+    def slack(self, x: FloatArray) -> float:
+        """Return the minimum slack."""
+        return min(part.slack(x) for part in self.parts)
+
+    def holds(self, x: FloatArray) -> bool:
+        """Return whether all conditions hold at a point."""
+        return all(part.holds(x) for part in self.parts)
+
+
+def joined(rows: Iterable[Row]) -> list[Row]:
+    """Return rows such that those with the same coefficients, apart from the sign, are one row."""
+    found: dict[Any, list[Row]] = {}
+    for row in map(Row.sorted, rows):
+        key = row.columns.tobytes(), row.coefficients.tobytes()
+        found.setdefault(key, []).append(row)
+    return [_one_row(alike) if len(alike) > 1 else alike[0] for alike in found.values()]
+
+
+def _one_row(rows: list[Row]) -> Row:
+    """Return rows with the same coefficients as one row."""
+    return replace(
+        rows[0],
+        low=max(row.low for row in rows),
+        high=min(row.high for row in rows),
+        sizes=np.max([row.sizes for row in rows], axis=0),
+        size=max(row.size for row in rows),
+        written=_AllOf(tuple(row.written for row in rows)),
+        is_strict=any(row.is_strict for row in rows),
+    )
 
 
 def _last_that_holds(end: float, side: int, holds: Any) -> float:

@@ -204,8 +204,10 @@ class Decision:
         return other
 
     def __repr__(self) -> str:
-        if self._point is None or self.region is None:
+        if self.status is Status.INFEASIBLE:
             return f"There is no admissible point: {self.message}."
+        if self._point is None or self.region is None:
+            return f"{self.message[:1].upper()}{self.message[1:]}."
         value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized)
         model = self._inputs
         names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]

@@ -21,7 +21,7 @@ class Status(Enum):
     TIME_LIMIT
         The time limit is reached.
     STOPPED
-        The callback or Ctrl-C ended the run, or memory ran out.
+        The callback or Ctrl-C ended the run, memory ran out, or rounding errors leave a gap.
     EXHAUSTED
         There are no more points to evaluate.
     """

@@ -141,13 +141,16 @@ class _Attempt:
     def _answer(self, solver: GeneralSolver, proof: bool) -> Answer:
         """Return the final state of the solver as an answer."""
         run, sense = self.run, self.problem.objective.sense
-        if solver.best is None and solver.proven:
+        if solver.best is None and solver.proven and solver.lowest == np.inf:
             run.status = Status.INFEASIBLE
             return Answer(None, nfev=solver.evaluations, nodes=solver.nodes)
         bound = sense * min(solver.lowest, solver.value) if proof else np.nan
-        rounding = 2 * solver.tolerance
+        rounding = solver.rounding
         fun = sense * solver.value if solver.best is not None else np.nan
         if solver.best is None:
+            if solver.proven:
+                run.status = Status.STOPPED
+                run.message = "the search ended, but rounding errors leave a part undecided"
             run.message += ", and no point that satisfies all constraints was found"
             return Answer(None, bound, rounding, solver.evaluations, solver.nodes)
         if solver.proven:

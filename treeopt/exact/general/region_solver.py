@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from fractions import Fraction
 from itertools import count, product
 from typing import Any, NamedTuple
 
@@ -29,6 +30,12 @@ ROUNDS = 3
 
 MAX_POINTS = 4096
 """Maximum number of points that are tried one by one."""
+
+DIGITS, FEW_DIGITS = 13, 9
+"""Significant digits of the numbers that are tried first, and if nothing else is feasible."""
+
+NEIGHBORS = 4
+"""Number of float64 numbers on each side of a number that are tried in equalities."""
 
 TIGHTEN = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Rows are tightened by this share of their size, so that the point satisfies them as computed."""
@@ -83,6 +90,7 @@ class RegionSolver:
         self.is_simple = not (
             self.must or self.logic.clause_start.size > 1 or self.logic.counts.size > 0
         )
+        self.written = [*stated.rows, *stated.literal_rows]
         self.programs = 0
         self.conditions = [
             condition
@@ -104,20 +112,25 @@ class RegionSolver:
             total += f.kink["fee"][i] if x != f.kink["at"][i] else 0.0
         return float(total)
 
+    def cost_size(self, k: int, x: float, place: int) -> float:
+        """Return the sum of the absolute terms of the cost of a feature at a number."""
+        f = self.features
+        if f.feature["has_table"][k]:
+            return abs(self.cost(k, x, place))
+        own = f.kink[int(f.feature["kink_start"][k]) : int(f.feature["kink_end"][k])]
+        terms = np.abs(own["weight"]) * (abs(x) + np.abs(own["at"])) + np.abs(own["fee"])
+        return float(abs(f.feature["slope"][k] * x) + terms.sum())
+
     def _candidates(self, piece: Piece, k: int) -> list[tuple[float, int]]:
         """Return numbers among which a cost is minimal, with their places."""
         f, first, last = self.features, int(piece.first[k]), int(piece.last[k])
-        origin = int(f.feature["place_start"][k])
-        places = (
-            (first, last)
-            if f.feature["ordered"][k] and not f.feature["has_table"][k]
-            else range(first, last + 1)
-        )
-        found = []
-        for c in places:
-            low = max(float(f.place["low"][origin + c]), float(piece.low[k]))
-            high = min(float(f.place["high"][origin + c]), float(piece.high[k]))
-            found += [(low, c), (high, c)] if low <= high else []
+        origin, found = int(f.feature["place_start"][k]), []
+        # The numbers of ordered places are taken together; the gaps between them do no harm.
+        together = f.feature["ordered"][k] and not f.feature["has_table"][k]
+        for a, b in [(first, last)] if together else [(c, c) for c in range(first, last + 1)]:
+            low = max(float(f.place["low"][origin + a]), float(piece.low[k]))
+            high = min(float(f.place["high"][origin + b]), float(piece.high[k]))
+            found += [(low, a), (high, b)] if low <= high else []
         for i in range(int(f.feature["stop_start"][k]), int(f.feature["stop_end"][k])):
             at, c = float(f.stop["at"][i]), int(f.stop["place"][i])
             if first <= c <= last and piece.low[k] <= at <= piece.high[k]:
@@ -140,6 +153,7 @@ class RegionSolver:
         box: Any,
         slopes: FloatArray | None = None,
         tolerance: float = 0.0,
+        max_pieces: int | None = None,
     ) -> Solved:
         """Return the cheapest point of a box.
 
@@ -151,6 +165,8 @@ class RegionSolver:
             More cost per unit of each feature.
         tolerance : float
             The bound may be this far below the cost of the point.
+        max_pieces : int, optional
+            Maximum number of linear programs; by default that of the solver.
         """
         p = self.p
         slopes = np.zeros(p) if slopes is None else slopes
@@ -162,7 +178,7 @@ class RegionSolver:
             total = sum(value for value, _, _ in found)
             size = sum(abs(value) for value, _, _ in found)
             return Solved(x, float(total - UNIT * size * (p + 4)))
-        return self._search(whole, slopes, tolerance)
+        return self._search(whole, slopes, tolerance, max_pieces or self.max_pieces)
 
     def _holds(self, x: FloatArray) -> bool:
         """Return whether a point satisfies rows, clauses and counts as a user checks them."""
@@ -205,7 +221,9 @@ class RegionSolver:
                     return False
         return True
 
-    def _search(self, whole: Piece, slopes: FloatArray, tolerance: float) -> Solved:
+    def _search(
+        self, whole: Piece, slopes: FloatArray, tolerance: float, max_pieces: int
+    ) -> Solved:
         """Branch and bound on linear programs, best bound first."""
         number, best, value, left_open = count(), None, np.inf, np.inf
         heap: list[tuple[float, int, Piece]] = [(-np.inf, next(number), whole)]
@@ -216,7 +234,7 @@ class RegionSolver:
                 left_open = min(left_open, bound)
                 continue
             done += 1
-            if done > self.max_pieces or self.stated.limits.is_over():
+            if done > max_pieces or self.stated.limits.is_over():
                 left_open = min(left_open, bound)
                 continue
             bound, x = self._relaxation(piece, slopes, bound)
@@ -226,7 +244,7 @@ class RegionSolver:
                 continue
             point = self._polished(piece, slopes, x)
             if point is not None:
-                cost = self._cost_of(point, slopes)
+                cost = self.cost_of(point, slopes)
                 if cost < value:
                     best, value = point, cost
                 if cost - bound <= tolerance:
@@ -236,14 +254,19 @@ class RegionSolver:
                 left_open = min(left_open, bound)
                 continue
             children = self._branch(piece, x)
-            if not children and (point is not None or not self._is_exhausted(piece)):
-                left_open = min(left_open, bound)
+            if not children:
+                all_points = None if point is not None else self._all_points(piece, slopes)
+                if all_points is None:
+                    left_open = min(left_open, bound)
+                for point in all_points or ():
+                    if self._holds(point) and (cost := self.cost_of(point, slopes)) < value:
+                        best, value = point, cost
             for child in children:
                 if child is not EMPTY:
                     heapq.heappush(heap, (bound, next(number), child))
         return Solved(best, float(min(left_open, value) if best is not None else left_open))
 
-    def _cost_of(self, x: FloatArray, slopes: FloatArray) -> float:
+    def cost_of(self, x: FloatArray, slopes: FloatArray) -> float:
         """Return the cost of a point."""
         return sum(
             self.cost(k, float(x[k]), self._place(k, float(x[k])), float(slopes[k]))
@@ -314,7 +337,40 @@ class RegionSolver:
                 return True
             if size < HUGE and not self._holds_at_best(r, hulls):
                 return True
+            if self._skips_multiples(r, hulls):
+                return True
         return False
+
+    def _skips_multiples(self, r: int, hulls: list[tuple[float, float]]) -> bool:
+        """Return whether no sum of a row lies within its limits, because it has only integers.
+
+        Such a sum is a multiple of the greatest common divisor of the coefficients, apart from the
+        features that have one number left.
+        """
+        row, entries = self.rows.row[r], self.rows.entry
+        low, high, step = float(row["low"]), float(row["high"]), Fraction(0)
+        if not -np.inf < low <= high < np.inf:
+            return False
+        size, offset = float(row["size"]), Fraction(0)
+        for i in range(int(row["start"]), int(row["end"])):
+            k, factor = int(entries["feature"][i]), Fraction(float(entries["factor"][i]))
+            size += float(entries["size"][i]) * max(abs(hulls[k][0]), abs(hulls[k][1]))
+            if hulls[k][0] == hulls[k][1]:
+                offset += factor * Fraction(hulls[k][0])
+            elif self.stated.integer[k]:
+                step = Fraction(
+                    math.gcd(
+                        step.numerator * factor.denominator, factor.numerator * step.denominator
+                    ),
+                    step.denominator * factor.denominator,
+                )
+            elif factor:
+                return False
+        if not step or size >= HUGE:
+            return False
+        slip = Fraction(2 * float(row["error"]) * size)
+        next_multiple = math.ceil((Fraction(low) - offset - slip) / step) * step
+        return next_multiple > Fraction(high) - offset + slip
 
     def _holds_at_best(self, r: int, hulls: list[tuple[float, float]]) -> bool:
         """Return whether a row holds at the corner of a box that is best for it, as written.
@@ -322,7 +378,7 @@ class RegionSolver:
         The rounded result is monotone in each feature, unless a feature occurs several times. So if
         the row does not hold there, it holds nowhere.
         """
-        row = [*self.stated.rows, *self.stated.literal_rows][r]
+        row = self.written[r]
         is_one_sided = np.isinf(row.low) or np.isinf(row.high)
         if not is_one_sided or (row.sizes != np.abs(row.coefficients)).any():
             return True
@@ -368,6 +424,9 @@ class RegionSolver:
     def _polished(self, piece: Piece, slopes: FloatArray, x: FloatArray) -> FloatArray | None:
         """Return an admissible point near that of the linear program; None if there is none."""
         hulls = [self._hull(piece, k) for k in range(self.p)]
+        point = self._at_round_numbers(piece, slopes, x, DIGITS, hulls)
+        if point is not None:
+            return point
         for share in TIGHTEN:
             near: FloatArray | None = x
             if share:
@@ -376,14 +435,58 @@ class RegionSolver:
             if near is None:
                 continue
             point = self._snapped(piece, self._with_tables(piece, near, slopes), hulls)
-            if point is not None:
-                point = self._balanced(piece, point, hulls)
-                if self._holds(point):
-                    return point
-                point = self._nudged(piece, point, hulls)
-                if self._holds(point):
-                    return point
-        return None
+            if point is None:
+                return None
+            point = self._balanced(piece, point, hulls)
+            if self._holds(point):
+                return point
+            point = self._jiggled(piece, point, hulls)
+            if self._holds(point):
+                return point
+            point = self._nudged(piece, point, hulls)
+            if self._holds(point):
+                return point
+            if self._rows_hold(piece, point):
+                return None  # it is the logic that does not hold, which no tighter row changes
+        return self._at_round_numbers(piece, slopes, x, FEW_DIGITS, hulls)
+
+    def _at_round_numbers(
+        self,
+        piece: Piece,
+        slopes: FloatArray,
+        x: FloatArray,
+        digits: int,
+        hulls: list[tuple[float, float]],
+    ) -> FloatArray | None:
+        """Return a point with all numbers rounded to some digits; None if it is not feasible."""
+        rounded = np.array([float(f"{value:.{digits}g}") for value in x.tolist()])
+        point = self._snapped(piece, self._with_tables(piece, rounded, slopes), hulls)
+        return point if point is not None and self._holds(point) else None
+
+    def _rows_hold(self, piece: Piece, x: FloatArray) -> bool:
+        """Return whether the rows of a piece hold as a user checks them."""
+        point = self.stated.point(x)
+        return all(self.written[r].holds(point) for r in piece.rows)
+
+    def _jiggled(self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]) -> FloatArray:
+        """Return a point moved by a few last bits, so that rows without width hold as computed."""
+        rows, x = self.rows, x.copy()
+        for r in piece.rows:
+            if rows.row["low"][r] < rows.row["high"][r]:
+                continue
+            own = rows.entry[int(rows.row["start"][r]) : int(rows.row["end"][r])]
+            for k in own["feature"][own["factor"] != 0].tolist():
+                if self.stated.integer[k] or hulls[k][0] == hulls[k][1]:
+                    continue
+                before = float(x[k])
+                for to in _neighbors(before):
+                    if self.written[r].holds(self.stated.point(x)):
+                        break
+                    if hulls[k][0] <= to <= hulls[k][1]:
+                        x[k] = to
+                else:
+                    x[k] = before
+        return x
 
     def _nudged(self, piece: Piece, x: FloatArray, hulls: list[tuple[float, float]]) -> FloatArray:
         """Return a point moved across the limits of rows that it misses by rounding errors."""
@@ -396,7 +499,7 @@ class RegionSolver:
             value = math.fsum(a * float(x[k]) for k, a in terms)
             size = float(rows.row["size"][r]) + sum(abs(a * float(x[k])) for k, a in terms)
             slip = float(rows.row["error"][r]) * size
-            if [*self.stated.rows, *self.stated.literal_rows][r].is_strict:
+            if self.written[r].is_strict:
                 slip = max(slip, 1e-12)
             low, high = float(rows.row["low"][r]) + slip, float(rows.row["high"][r]) - slip
             if low > high:
@@ -476,28 +579,40 @@ class RegionSolver:
                     x[k] = to
         return x
 
-    def _is_exhausted(self, piece: Piece) -> bool:
-        """Return whether rows leave so few numbers that all can be tried, and none is feasible."""
-        rows = self.rows
+    def _all_points(self, piece: Piece, slopes: FloatArray) -> list[FloatArray] | None:
+        """Return all points of a piece that rows leave, if these are few; else None.
+
+        Features that are in no row are at their cheapest number.
+        """
+        rows, logic = self.rows, self.logic
         _, hulls = self._narrowed(piece)
-        choices = []
+        if any(low > high for low, high in hulls):
+            return []
         used = {
             int(k)
             for r in piece.rows
             for k in rows.entry["feature"][rows.row["start"][r] : rows.row["end"][r]]
         }
-        for k in range(self.p):
-            low, high = hulls[k]
-            if low > high:
-                return True
+        in_logic = {*logic.literal["feature"].tolist(), *logic.counted["feature"].tolist()}
+        for row in rows.row[rows.row["is_literal"]]:
+            in_logic.update(rows.entry["feature"][row["start"] : row["end"]].tolist())
+        choices = []
+        for k, (low, high) in enumerate(hulls):
+            if k not in used:
+                if k in in_logic and low < high:
+                    return None
+                choices.append([self.lowest(piece, k, 0.0, float(slopes[k]))[1]])
+                continue
             numbers = [low]
-            while k in used and numbers[-1] < high and len(numbers) <= MAX_POINTS:
+            while numbers[-1] < high and len(numbers) <= MAX_POINTS:
                 step = 1.0 if self.stated.integer[k] else 0.0
                 numbers.append(numbers[-1] + step or float(np.nextafter(numbers[-1], np.inf)))
-            choices.append(numbers)
-            if math.prod(map(len, choices)) > MAX_POINTS:
-                return False
-        return not any(self._holds(np.array(x)) for x in product(*choices))
+            if math.prod(map(len, choices)) * len(numbers) > MAX_POINTS:
+                return None
+            places = [self._place(k, x) for x in numbers]
+            inside = [piece.first[k] <= c <= piece.last[k] for c in places]
+            choices.append([x for x, is_in in zip(numbers, inside, strict=True) if is_in])
+        return [np.array(x) for x in product(*choices)]
 
     def _narrow_hulls(self, r: int, hulls: list[tuple[float, float]]) -> None:
         """Narrow the ends of the features of a row by those of the others."""
@@ -671,6 +786,15 @@ class RegionSolver:
                     new_high[k] = new_low[k] = at
                     return [piece._replace(high=new_high), piece._replace(low=new_low)]
         return []
+
+
+def _neighbors(x: float) -> list[float]:
+    """Return the nearest float64 numbers on both sides of a number."""
+    found, below, above = [x], x, x
+    for _ in range(NEIGHBORS):
+        below, above = float(np.nextafter(below, -np.inf)), float(np.nextafter(above, np.inf))
+        found += [below, above]
+    return found
 
 
 def _sum(terms: list[float]) -> float:

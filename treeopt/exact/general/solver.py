@@ -43,6 +43,8 @@ class GeneralSolver:
         Lower bound on the values of all points, times the sense.
     proven : bool
         Whether no better point exists, up to rounding.
+    slip : float
+        Maximum rounding error of nodes that were closed although they may have better points.
     """
 
     def __init__(self, problem: Problem, run: Run, settings: ExactSettings) -> None:
@@ -54,8 +56,10 @@ class GeneralSolver:
         self.value, self.lowest = np.inf, -np.inf
         self.proven = False
         self.n_offers = self.n_rays = 0
+        self.slip = 0.0
         self.local: GeneralLocalSearch | None = None
         self._known: tuple[FloatArray, float] | None = None
+        self._explored: set[bytes] = set()  # regions of ends of descents that were solved
         self._refuse_unbounded()
 
     def _refuse_unbounded(self) -> None:
@@ -108,6 +112,8 @@ class GeneralSolver:
             return np.inf
         value = self.problem.objective.sense * self.problem.objective.value_at(x)
         if value < self.value:
+            if self.search.state["tie_bound"][0] < np.inf:
+                self.slip = max(self.slip, self.tolerance)
             self.value, self.best = value, x.copy()
             self.search.state["best"] = value
             self.search.state["tolerance"] = self.tolerance
@@ -137,11 +143,17 @@ class GeneralSolver:
         if self.best is None:
             return 0.0
         if self._known is None or self._known[0] is not self.best:
-            self._known = self.best, self._tolerance_at(self.best)
+            programs = 0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(self.best)
+            self._known = self.best, self._rounding_at(self.best) + programs
         return self._known[1]
 
-    def _tolerance_at(self, x: FloatArray) -> float:
-        """Return the tolerance near a point: its value minus its bound, and errors of programs."""
+    @property
+    def rounding(self) -> float:
+        """How far a proven optimum may be from its bound, due to rounding."""
+        return 2 * (self.tolerance + self.slip)
+
+    def _rounding_at(self, x: FloatArray) -> float:
+        """Return how far the value of a point near this one may be above its bound."""
         objective, statement = self.problem.objective, self.stated.statement
         features, parts, sums = statement.features, statement.parts, self.stated.sums_at(x)
         own = x[self.stated.columns]
@@ -149,15 +161,17 @@ class GeneralSolver:
         for i in np.flatnonzero(parts["in_objective"]).tolist():
             k = int(parts["feature"][i])
             at = float(own[k]) if k >= 0 else 0.0
-            value = part_value(parts, i, sums, at, at)
-            bound, size = bound + value, size + abs(value)
+            minus = float(parts["minus"][i])
+            far = abs(at) + abs(minus) + minus  # what is added to the size does not cancel
+            bound += part_value(parts, i, sums, at, at)
+            size += abs(part_value(parts, i, sums, far, far))
         places = self.stated.places_at(own)
         for k in np.flatnonzero(features.feature["is_priced"]).tolist():
-            value = self.regions.cost(k, float(own[k]), int(places[k]))
-            bound, size = bound + value, size + abs(value)
+            at = float(own[k])
+            bound += self.regions.cost(k, at, int(places[k]))
+            size += self.regions.cost_size(k, at, int(places[k]))
         gap = objective.sense * objective.value_at(x) - bound
-        programs = 0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(x)
-        return float(2 * max(gap, 0.0) + 1e-13 * size + programs)
+        return float(2 * max(gap, 0.0) + 1e-13 * size)
 
     def _cost_size(self, x: FloatArray) -> float:
         """Return the sum of the absolute costs at a point and of their possible changes."""
@@ -211,10 +225,13 @@ class GeneralSolver:
         x = self.stated.point(local.stroll.x)
         value = self.offer(x)
         if value == self.value or np.isinf(value):
-            slopes, _ = self._slopes(x)
-            solved = self.regions.solve(local.box_around(), slopes, tolerance=self._lp_tolerance())
-            if solved.x is not None:
-                self.offer(self.stated.point(solved.x))
+            box = local.box_around()
+            if box.tobytes() not in self._explored:
+                self._explored.add(box.tobytes())
+                slopes, tolerance = self._slopes(x)[0], self._lp_tolerance()
+                solved = self.regions.solve(box, slopes, tolerance, self.settings.local_programs)
+                if solved.x is not None:
+                    self.offer(self.stated.point(solved.x))
         if self.value < before:
             local.failures = 0
 
@@ -343,12 +360,17 @@ class GeneralSolver:
         slopes, _ = self._slopes(middle)
         solved = self.regions.solve(box, slopes, tolerance=self._lp_tolerance())
         if solved.x is not None:
-            value = self.offer(stated.point(solved.x))
-            cost = self.regions._cost_of(solved.x, slopes)
-            # The bound on the costs, in units of the objective.
-            bound = max(bound, value - (cost - solved.bound) - self.tolerance)
-        elif solved.bound == np.inf:
+            self.offer(stated.point(solved.x))
+        if solved.bound == np.inf:
             return
+        # The predictions are the same in the whole box, so only the costs differ.
+        x = middle if solved.x is None else stated.point(solved.x)
+        cost = self.regions.cost_of(x[stated.columns], slopes)
+        value = self.problem.objective.sense * self.problem.objective.value_at(x)
+        rounding = self._rounding_at(x)
+        bound = max(bound, value - cost + solved.bound - rounding)
+        if bound < self.value:
+            self.slip = max(self.slip, rounding)
         self._note_tie(bound)
 
     def _slopes(self, x: FloatArray) -> tuple[FloatArray, float]:

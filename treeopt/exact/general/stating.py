@@ -36,7 +36,7 @@ from treeopt.exact.general.statement import (
 from treeopt.exact.list_leaves import list_sums
 from treeopt.model.link import IDENTITY, Link
 from treeopt.model.softmax import Softmax
-from treeopt.problem.constraints import Clause, Count, Limit, Literal, Row
+from treeopt.problem.constraints import Clause, Count, Limit, Literal, Row, joined
 from treeopt.problem.costs import CostTerm, Kink
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.problem import Problem
@@ -183,7 +183,7 @@ class Stated:
                 raise Contradiction
             kept[j] = places.cells[j][fine]
             self.low[j], self.high[j] = low[fine], high[fine]
-        self.rows = [row for row in self.rows if row.columns.size > 1]
+        self.rows = joined([row for row in self.rows if row.columns.size > 1])
         places = places.keeping(kept)
         wide = [
             places.cells[j].size > 1
