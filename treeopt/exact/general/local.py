@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeopt.exact.descent import Call, new_walk
+from treeopt.exact.descent import Call
 from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.stating import Stated
-from treeopt.exact.general.walk import Stroll, descend
+from treeopt.exact.general.walk import descend, new_stroll
 from treeopt.types import FloatArray, Int32Array
 
 
@@ -37,18 +37,7 @@ class GeneralLocalSearch:
         settings: ExactSettings,
     ) -> None:
         self.stated, self.starts, self.call, self.settings = stated, starts, call, settings
-        statement = stated.statement
-        p, n_sums = stated.columns.size, statement.sums.size
-        n_places = int(statement.leaves.place_start[-1])
-        self.stroll = Stroll(
-            walk=new_walk(statement.leaves),
-            x=np.zeros(p),
-            sums=np.zeros(n_sums),
-            along=np.zeros(n_sums),
-            change=np.zeros((n_sums, n_places + p)),
-            rows=np.zeros(statement.rows.row.size),
-            row_scale=stated.row_scales(),
-        )
+        self.stroll = new_stroll(stated.statement, stated.row_scales())
         self.rng = np.random.default_rng(seed)
         self.elite: list[tuple[float, Int32Array, FloatArray]] = []
         self.penalty = stated.penalty()
@@ -81,12 +70,16 @@ class GeneralLocalSearch:
     ) -> tuple[float, Int32Array, FloatArray]:
         """Descend from a point, and keep the end if it is a good one.
 
-        Every other descent begins with a low penalty, so that it can cross what is not feasible.
+        Every other descent begins with a low penalty, so that it can cross what is not feasible. Two
+        of three descents are flexible: each row alone can be made to hold where they end, but not
+        always all rows together.
         """
         statement, stroll, penalty = self.stated.statement, self.stroll, self.penalty
         if self.descents % 2:
             penalty *= self.settings.min_penalty ** self.rng.random()
-        merit = float(self.call(descend, statement, stroll, places, x, penalty, max_passes))
+        is_flexible = self.descents % 3 < 2
+        arguments = statement, stroll, places, x, penalty, is_flexible, max_passes
+        merit = float(self.call(descend, *arguments))
         self.descents += 1
         self.failures += 1
         end = merit, stroll.walk.at.copy(), stroll.x.copy()

@@ -10,7 +10,14 @@ from treeopt.errors import InputError
 from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.bounds import lowest_cost, part_value
 from treeopt.exact.general.local import GeneralLocalSearch
-from treeopt.exact.general.nodes import BOX, MAX_RAYS, POINT, ROWS
+from treeopt.exact.general.nodes import (
+    BOX,
+    MAX_RAYS,
+    POINT,
+    ROWS,
+    breaks_limit,
+    objective_bound,
+)
 from treeopt.exact.general.region_solver import RegionSolver
 from treeopt.exact.general.statement import HUGE
 from treeopt.exact.general.stating import Stated
@@ -226,7 +233,7 @@ class GeneralSolver:
         value = self.offer(x)
         if value == self.value or np.isinf(value):
             box = local.box_around()
-            if box.tobytes() not in self._explored:
+            if box.tobytes() not in self._explored and self._is_promising(box, local.stroll.sums):
                 self._explored.add(box.tobytes())
                 slopes, tolerance = self._slopes(x)[0], self._lp_tolerance()
                 solved = self.regions.solve(box, slopes, tolerance, self.settings.local_programs)
@@ -234,6 +241,17 @@ class GeneralSolver:
                     self.offer(self.stated.point(solved.x))
         if self.value < before:
             local.failures = 0
+
+    def _is_promising(self, box: Int32Array, sums: FloatArray) -> bool:
+        """Return whether a box with constant predictions may have a better point than the best."""
+        statement, p = self.stated.statement, self.stated.columns.size
+        features, parts = statement.features, statement.parts
+        if breaks_limit(features, parts, box, sums):
+            return False
+        costs = statement.offset
+        for k in np.flatnonzero(features.feature["is_priced"]).tolist():
+            costs += lowest_cost(features, k, box[k], box[p + k], 0.0)[0]
+        return bool(objective_bound(features, parts, box, costs, sums) < self.value)
 
     # Proof
 

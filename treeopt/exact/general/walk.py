@@ -5,6 +5,10 @@ through a point. Here a point also has a number within each place, because costs
 it. A move goes to a place of a feature and to one of a few numbers there: the cheapest, the nearest
 to the present one, and those at which a row just holds. The penalty grows until the point is
 feasible.
+
+If a descent is *flexible*, a row holds if features without costs can make it hold without leaving
+the leaves of the point. They are not moved; the caller finds their numbers at the end of the
+descent, by a linear program.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.exact.descent import ONCE, Walk, go_to, move
+from treeopt.exact.descent import ONCE, Walk, go_to, move, new_walk
 from treeopt.exact.general.bounds import cost_at, first_reaching, lowest_cost, part_value
 from treeopt.exact.general.nodes import row_at
 from treeopt.kernels.jit import is_set, kernel
@@ -44,8 +48,11 @@ class Stroll(NamedTuple):
         Room for the sums at a place of a line.
     change : float64 array ``[sum, place]``
         Room for the changes of all sums along all lines.
-    rows : float64 array
-        Values of the rows at the point.
+    low, high : float64 arrays
+        How far each feature may move without leaving the leaves of the point; both are its number
+        if it is not flexible.
+    row_low, row_high : float64 arrays
+        Minimum and maximum of the rows if the features move so far.
     row_scale : float64 array
         Typical size of a violation of each row.
     """
@@ -55,8 +62,29 @@ class Stroll(NamedTuple):
     sums: FloatArray
     along: FloatArray
     change: FloatArray
-    rows: FloatArray
+    low: FloatArray
+    high: FloatArray
+    row_low: FloatArray
+    row_high: FloatArray
     row_scale: FloatArray
+
+
+def new_stroll(statement: Statement, row_scale: FloatArray) -> Stroll:
+    """Return room for a descent."""
+    p, n_sums = statement.features.feature.size, statement.sums.size
+    n_places, n_rows = int(statement.leaves.place_start[-1]), row_scale.size
+    return Stroll(
+        walk=new_walk(statement.leaves),
+        x=np.zeros(p),
+        sums=np.zeros(n_sums),
+        along=np.zeros(n_sums),
+        change=np.zeros((n_sums, n_places + p)),
+        low=np.zeros(p),
+        high=np.zeros(p),
+        row_low=np.zeros(n_rows),
+        row_high=np.zeros(n_rows),
+        row_scale=row_scale,
+    )
 
 
 class Move(NamedTuple):
@@ -99,6 +127,47 @@ def add_sums(statement: Statement, stroll: Stroll) -> None:
 
 
 @kernel
+def set_reach(statement: Statement, stroll: Stroll, is_flexible: bool) -> None:
+    """Write how far each feature may move, and the minimum and maximum of the rows."""
+    leaves, features, walk = statement.leaves, statement.features, stroll.walk
+    p = stroll.x.size
+    first, last = np.zeros(p, np.int64), np.empty(p, np.int64)
+    for k in range(p):
+        last[k] = leaves.place_start[k + 1] - leaves.place_start[k] - 1
+    if is_flexible:
+        for i in range(walk.outside.size):
+            if walk.outside[i] == 0:
+                for k in range(p):
+                    first[k] = max(first[k], leaves.low[k, i])
+                    last[k] = min(last[k], leaves.high[k, i])
+    for k in range(p):
+        own, origin = features.feature[k], leaves.place_start[k]
+        stroll.low[k] = stroll.high[k] = stroll.x[k]
+        if is_flexible and own.ordered and not own.is_priced:
+            stroll.low[k] = min(stroll.x[k], features.place[origin + first[k]].low)
+            stroll.high[k] = max(stroll.x[k], features.place[origin + last[k]].high)
+    for r in range(statement.rows.row.size):
+        stroll.row_low[r] = stroll.row_high[r] = 0.0
+        for i in range(statement.rows.row[r].start, statement.rows.row[r].end):
+            k, a = statement.rows.entry[i].feature, statement.rows.entry[i].factor
+            one, other = a * stroll.low[k], a * stroll.high[k]
+            stroll.row_low[r] += min(one, other)
+            stroll.row_high[r] += max(one, other)
+
+
+@kernel
+def fix_feature(features: Features, rows: Rows, stroll: Stroll, k: int, sign: float) -> None:
+    """Keep a feature at its number in the minimum and maximum of the rows; undo it by sign -1."""
+    if stroll.low[k] == stroll.high[k]:
+        return
+    for i in range(features.feature[k].row_start, features.feature[k].row_end):
+        r, a = rows.of[i].row, rows.of[i].factor
+        one, other = a * stroll.low[k], a * stroll.high[k]
+        stroll.row_low[r] += sign * (a * stroll.x[k] - min(one, other))
+        stroll.row_high[r] += sign * (a * stroll.x[k] - max(one, other))
+
+
+@kernel
 def parts_merit(
     parts: Array, sums: FloatArray, penalty: float, x: float, k: int, point: FloatArray
 ) -> float:
@@ -118,18 +187,17 @@ def parts_merit(
 
 
 @kernel
-def row_penalty(rows: Rows, scale: FloatArray, r: int, value: float) -> float:
-    """Return the relative violation of a row that has a value."""
+def row_penalty(rows: Rows, scale: FloatArray, r: int, low: float, high: float) -> float:
+    """Return the relative violation of a row that can have the values of an interval."""
     row = rows.row[r]
-    return max(row.low - value, value - row.high, 0.0) / scale[r]
+    return max(row.low - high, low - row.high, 0.0) / scale[r]
 
 
 @kernel
 def number_merit(
     features: Features,
     rows: Rows,
-    values: FloatArray,
-    scale: FloatArray,
+    stroll: Stroll,
     k: int,
     place: int,
     step: tuple[float, float],
@@ -137,7 +205,7 @@ def number_merit(
 ) -> float:
     """Return the cost of a feature after a step from one number to another, plus penalties.
 
-    ``values`` are those of the rows before the step, ``scale`` their scales.
+    Before a step, the feature must be fixed in the rows, see `fix_feature`.
     """
     before, x = step
     total = 0.0
@@ -146,9 +214,9 @@ def number_merit(
     elif features.feature[k].is_priced:
         total = cost_at(features, k, x)
     for i in range(features.feature[k].row_start, features.feature[k].row_end):
-        r = rows.of[i].row
-        value = values[r] + rows.of[i].factor * (x - before)
-        total += penalty * row_penalty(rows, scale, r, value)
+        r, rise = rows.of[i].row, rows.of[i].factor * (x - before)
+        low, high = stroll.row_low[r] + rise, stroll.row_high[r] + rise
+        total += penalty * row_penalty(rows, stroll.row_scale, r, low, high)
     return total
 
 
@@ -156,8 +224,7 @@ def number_merit(
 def best_number(
     features: Features,
     rows: Rows,
-    values: FloatArray,
-    scale: FloatArray,
+    stroll: Stroll,
     k: int,
     first: int,
     last: int,
@@ -171,12 +238,12 @@ def best_number(
     own, origin = features.feature[k], features.feature[k].place_start
     low, high = features.place[origin + first].low, features.place[origin + last].high
     best = min(max(before, low), high)
-    merit = number_merit(features, rows, values, scale, k, first, (before, best), penalty)
+    merit = number_merit(features, rows, stroll, k, first, (before, best), penalty)
     if low == high or own.has_table:
         return first, best, merit
     if own.is_priced:
         x = lowest_cost(features, k, first, last, 0.0)[1]
-        value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
+        value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
         if value < merit:
             best, merit = x, value
     for i in range(own.row_start, own.row_end):
@@ -185,12 +252,14 @@ def best_number(
             limit = rows.row[r].low if s == 0 else rows.row[r].high
             if np.isinf(limit):
                 continue
-            x = before + (limit - values[r]) / factor
+            # Rows that hold between two limits need one end of their interval at each.
+            now = stroll.row_high[r] if s == 0 else stroll.row_low[r]
+            x = before + (limit - now) / factor
             if own.is_integer:
                 x = np.floor(x) if (s == 1) == (factor > 0) else np.ceil(x)
             x = min(max(x, low), high)
             if x != best:
-                value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
+                value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
                 if value < merit:
                     best, merit = x, value
     if first == last:
@@ -200,9 +269,9 @@ def best_number(
         return place, best, merit
     # The number lies between two places. Take the better one of their ends.
     best = features.place[origin + place].low
-    merit = number_merit(features, rows, values, scale, k, first, (before, best), penalty)
+    merit = number_merit(features, rows, stroll, k, first, (before, best), penalty)
     x = features.place[origin + place - 1].high
-    value = number_merit(features, rows, values, scale, k, first, (before, x), penalty)
+    value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
     return (place - 1, x, value) if value < merit else (place, best, merit)
 
 
@@ -228,7 +297,7 @@ def logic_penalty(
                 for e in range(rows.row[r].start, rows.row[r].end):
                     if rows.entry[e].feature == k:
                         value += rows.entry[e].factor * (x - point[k])
-                worst = min(worst, row_penalty(rows, scale, r, value))
+                worst = min(worst, row_penalty(rows, scale, r, value, value))
             else:
                 f = logic.literal[q].feature
                 c = logic.literal[q].mask + (place if f == k else at[f])
@@ -256,7 +325,8 @@ def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
             total += cost_at(features, k, stroll.x[k])
     for r in range(statement.rows.row.size):
         if not statement.rows.row[r].is_literal:
-            total += penalty * row_penalty(statement.rows, stroll.row_scale, r, stroll.rows[r])
+            ends = stroll.row_low[r], stroll.row_high[r]
+            total += penalty * row_penalty(statement.rows, stroll.row_scale, r, *ends)
     return total + penalty * logic_penalty(
         statement.rows, statement.logic, stroll.walk.at, stroll.x, stroll.row_scale, -1, 0, 0.0
     )
@@ -275,7 +345,7 @@ def any_change(stroll: Stroll, at: int) -> bool:
 def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float) -> Move:
     """Return the best move from the point along any line."""
     leaves, features, p = statement.leaves, statement.features, stroll.x.size
-    rows, values, scale = statement.rows, stroll.rows, stroll.row_scale
+    rows, scale = statement.rows, stroll.row_scale
     n_sums = statement.sums.size
     logic, at = statement.logic, stroll.walk.at
     has_logic = statement.logic.clause_start.size > 1 or statement.logic.counts.size > 0
@@ -288,10 +358,15 @@ def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float
         origin = leaves.place_start[k] + k
         place = stroll.walk.at[k]
         here = stroll.x[k]
-        before = number_merit(features, rows, values, scale, k, place, (here, here), penalty)
+        before = number_merit(features, rows, stroll, k, place, (here, here), penalty)
+        fix_feature(features, rows, stroll, k, 1.0)
         if has_logic:
             before += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, place, here)
         rest = merit - before - here_parts
+        n_places, c = leaves.place_start[k + 1] - leaves.place_start[k], 0
+        least = rest
+        if features.feature[k].is_priced:
+            least += lowest_cost(features, k, 0, n_places - 1, 0.0)[0]
         is_same = not features.feature[k].is_priced
         is_same &= features.feature[k].row_start == features.feature[k].row_end
         for s in range(n_sums):
@@ -300,7 +375,6 @@ def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float
         # Places between which no sum changes are examined together.
         in_runs = features.feature[k].ordered and not features.feature[k].has_table
         in_runs &= not has_logic and not is_factor
-        n_places, c = leaves.place_start[k + 1] - leaves.place_start[k], 0
         while c < n_places:
             changed = False
             for s in range(n_sums):
@@ -316,7 +390,9 @@ def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float
             is_here = first <= place <= last
             if is_same and not changed and not is_here and not has_logic and not is_factor:
                 continue
-            to, x, value = best_number(features, rows, values, scale, k, first, last, here, penalty)
+            if not is_factor and least + parts_here >= best.merit:
+                continue  # whatever the number, and even if all rows hold
+            to, x, value = best_number(features, rows, stroll, k, first, last, here, penalty)
             if is_factor:
                 parts_here = parts_merit(statement.parts, stroll.along, penalty, x, k, stroll.x)
             value += rest + parts_here
@@ -324,6 +400,7 @@ def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float
                 value += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, to, x)
             if value < best.merit:
                 best = Move(k, to, x, value)
+        fix_feature(features, rows, stroll, k, -1.0)
     return best
 
 
@@ -334,6 +411,7 @@ def descend(
     places: Int32Array,
     x: FloatArray,
     penalty: float,
+    is_flexible: bool,
     max_passes: int,
 ) -> float:
     """Descend from a point; return the merit at the end.
@@ -343,13 +421,12 @@ def descend(
     go_to(statement.leaves, stroll.walk, places)
     for k in range(x.size):
         stroll.x[k] = x[k]
-    for r in range(statement.rows.row.size):
-        stroll.rows[r] = row_at(statement.rows, r, stroll.x)
     state, merit = stroll.walk.state[0], np.inf
     for _ in range(MAX_GROWTHS):
         merit = np.inf
         while state.passes < max_passes and not is_set(statement.leaves.stop):
             add_sums(statement, stroll)
+            set_reach(statement, stroll, is_flexible)
             state.passes += 1
             before, merit = merit, merit_of(statement, stroll, penalty)
             if not merit < before:  # the move gained nothing but rounding errors
@@ -357,16 +434,9 @@ def descend(
             found = best_move(statement, stroll, merit, penalty)
             if found.feature < 0 or not found.merit < merit - 1e-12 * abs(merit):
                 break
-            k = found.feature
-            if stroll.walk.at[k] != found.place:
-                move(statement.leaves, stroll.walk, k, np.int32(found.place))
-            own = statement.features.feature[k]
-            for i in range(own.row_start, own.row_end):
-                entry = statement.rows.of[i]
-                stroll.rows[entry.row] += entry.factor * (found.x - stroll.x[k])
-            stroll.x[k] = found.x
-        for r in range(statement.rows.row.size):
-            stroll.rows[r] = row_at(statement.rows, r, stroll.x)
+            if stroll.walk.at[found.feature] != found.place:
+                move(statement.leaves, stroll.walk, found.feature, np.int32(found.place))
+            stroll.x[found.feature] = found.x
         if merit_of(statement, stroll, 2.0 * penalty) <= merit + 1e-12 * abs(merit):
             break
         if state.passes >= max_passes or is_set(statement.leaves.stop):
