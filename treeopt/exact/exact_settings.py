@@ -29,6 +29,8 @@ class ExactSettings:
         number of descents in a row without a better point that end it earlier.
     local_programs : int
         Maximum number of linear programs for the region in which a descent with constraints ends.
+    max_wait : int
+        Maximum number of plunges without a linear program, after programs that were of no use.
     search_share, late_search_share : float
         Work of the local search per unit of work of the proof: at first, and after
         ``max_failures`` descents in a row have found nothing better.
@@ -132,6 +134,7 @@ class ExactSettings:
     first_search_work: int = 50 * MS
     first_failures: int = 40
     local_programs: int = 20
+    max_wait: int = 15
     search_share: float = 0.3
     late_search_share: float = 0.05
     max_failures: int = 100

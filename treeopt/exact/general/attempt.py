@@ -72,7 +72,7 @@ def finish_general(
     solver.offer(x)
     if not is_feasible:
         solver.begin_local_search([])
-        solver.descend_from(solver.admissible(x))
+        solver.descend_from(solver.admissible(x[None, :])[0])
     if solver.best is None:
         run.message += ", and no point that satisfies all constraints was found"
         return Answer(None, nfev=nfev)
@@ -130,7 +130,7 @@ class _Attempt:
             if len(data) > self.settings.n_starts:
                 data = data[rng.choice(len(data), self.settings.n_starts, replace=False)]
             rows += list(data)
-        starts = [solver.admissible(row) for row in rows]
+        starts = list(solver.admissible(np.array(rows))) if rows else []
         sizes = np.diff(solver.stated.places.start)
         for _ in range(max(self.settings.n_starts - len(starts), 1)):
             places = rng.integers(sizes)

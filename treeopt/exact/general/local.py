@@ -75,9 +75,9 @@ class GeneralLocalSearch:
         always all rows together.
         """
         statement, stroll, penalty = self.stated.statement, self.stroll, self.penalty
-        if self.descents % 2:
+        if self.descents % 3 == 2:
             penalty *= self.settings.min_penalty ** self.rng.random()
-        is_flexible = self.descents % 3 < 2
+        is_flexible = self.descents % 4 != 2
         arguments = statement, stroll, places, x, penalty, is_flexible, max_passes
         merit = float(self.call(descend, *arguments))
         self.descents += 1

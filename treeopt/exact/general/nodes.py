@@ -40,6 +40,7 @@ GENERAL_STATE = np.dtype(
         ("plunge_nodes", np.int64),  # maximum number of nodes of a plunge
         ("spent", np.int64),  # work so far, in boxes visited
         ("n_rays", np.int64),  # rays that are kept
+        ("wait", np.int64),  # plunges before the next linear program
         ("asked", np.int64),  # what the caller has to do: NOTHING, POINT, BOX or ROWS
         ("best", np.float64),  # value of the best point
         ("tolerance", np.float64),  # nodes that are less than this below the best are closed
@@ -99,6 +100,7 @@ FEATURE_ROOM = np.dtype(
         ("new_high", np.int64),
         ("common_low", np.int64),  # what the best leaves of the objective have in common
         ("common_high", np.int64),
+        ("has_moved", np.bool_),  # to its other end, as a multiplier grows
         ("is_changed", np.bool_),  # whether a box is narrower than its lists
         ("is_narrower", np.bool_),  # whether it has become narrower since
     ],
@@ -233,14 +235,76 @@ def raise_rows(
 def best_multiplier(
     features: Features, rows: Rows, r: int, before: float, box: Int32Array, now: Array
 ) -> float:
-    """Return the multiplier of a row at which the bound is highest."""
+    """Return the multiplier of a row at which the bound is highest.
+
+    ``now`` has what the other rows add to the cost per unit of each feature.
+    """
     low, high = rows.row[r].low, rows.row[r].high
     value = row_at_cheapest(features, rows, r, 0.0, box, now)
     if low <= value <= high:
         return 0.0
     side = 1.0 if value > high else -1.0
     limit = high if side > 0 else low
-    lower, upper = 0.0, max(abs(before), 1e-9)
+    for i in range(rows.row[r].start, rows.row[r].end):
+        if not is_linear(features, rows.entry[i].feature):
+            return side * bisected(features, rows, r, side, limit, abs(before), box, now)
+    return side * first_crossing(features, rows, r, side, limit, now)
+
+
+@kernel
+def is_linear(features: Features, k: int) -> bool:
+    """Return whether the cost of a feature is proportional to its number."""
+    own = features.feature[k]
+    return own.ordered and not own.has_table and own.kink_start == own.kink_end
+
+
+@kernel
+def first_crossing(
+    features: Features, rows: Rows, r: int, side: float, limit: float, now: Array
+) -> float:
+    """Return the smallest multiplier at which a row of linear costs reaches its limit.
+
+    As the multiplier grows, one feature after the other moves from one end of its range to the
+    other, each when its total cost per unit changes its sign.
+    """
+    value, done = 0.0, 0.0
+    for i in range(rows.row[r].start, rows.row[r].end):
+        k, a = rows.entry[i].feature, side * rows.entry[i].factor
+        own, slope = now[k], features.feature[k].slope + now[k].tilt
+        own.has_moved = not slope * a < 0.0
+        if slope == 0.0:
+            value += min(a * own.low, a * own.high)
+        else:
+            value += a * (own.low if slope > 0.0 else own.high)
+    while value > side * limit:
+        reached, first = np.inf, -1
+        for i in range(rows.row[r].start, rows.row[r].end):
+            k, a = rows.entry[i].feature, side * rows.entry[i].factor
+            if not now[k].has_moved:
+                at = -(features.feature[k].slope + now[k].tilt) / a
+                if at < reached:
+                    reached, first = at, i
+        if first < 0:
+            break
+        own = now[rows.entry[first].feature]
+        own.has_moved, done = True, reached
+        value -= abs(rows.entry[first].factor) * (own.high - own.low)
+    return done
+
+
+@kernel
+def bisected(
+    features: Features,
+    rows: Rows,
+    r: int,
+    side: float,
+    limit: float,
+    start: float,
+    box: Int32Array,
+    now: Array,
+) -> float:
+    """Return a multiplier at which a row just reaches its limit, by bisection."""
+    lower, upper = 0.0, max(start, 1e-9)
     for _ in range(60):
         if side * (row_at_cheapest(features, rows, r, side * upper, box, now) - limit) <= 0:
             break
@@ -254,7 +318,7 @@ def best_multiplier(
             upper = middle
         else:
             lower = middle
-    return side * upper
+    return upper
 
 
 @kernel
@@ -649,9 +713,15 @@ def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatAr
         if box[k] == box[p + k] or not (features.feature[k].is_priced or own.tilt != 0.0):
             continue
         origin, widest = features.feature[k].place_start, 0.0
+        slope = features.feature[k].slope + own.tilt
+        is_simple = is_linear(features, k)
         for c in range(box[k], box[p + k]):
-            left = lowest_cost(features, k, box[k], c, own.tilt)[0] - own.cost
-            right = lowest_cost(features, k, c + 1, box[p + k], own.tilt)[0] - own.cost
+            if is_simple:
+                left = max(-slope, 0.0) * (own.high - features.place[origin + c].high)
+                right = max(slope, 0.0) * (features.place[origin + c + 1].low - own.low)
+            else:
+                left = lowest_cost(features, k, box[k], c, own.tilt)[0] - own.cost
+                right = lowest_cost(features, k, c + 1, box[p + k], own.tilt)[0] - own.cost
             size = UNIT * (abs(own.cost) + max(left, right))
             gain[0, origin + c] += max(left - size, 0.0)
             gain[1, origin + c] += max(right - size, 0.0)

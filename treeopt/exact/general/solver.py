@@ -63,7 +63,14 @@ class GeneralSolver:
         self.value, self.lowest = np.inf, -np.inf
         self.proven = False
         self.n_offers = self.n_rays = 0
-        self.slip = 0.0
+        self.slip, self.wait = 0.0, 0
+        logic, parts = self.stated.statement.logic, self.stated.statement.parts
+        self.is_constrained = bool(
+            self.regions.must
+            or logic.clause_start.size > 1
+            or logic.counts.size
+            or not parts["in_objective"].all()
+        )
         self.local: GeneralLocalSearch | None = None
         self._known: tuple[FloatArray, float] | None = None
         self._explored: set[bytes] = set()  # regions of ends of descents that were solved
@@ -126,23 +133,20 @@ class GeneralSolver:
             self.search.state["tolerance"] = self.tolerance
         return value
 
-    def admissible(self, x: FloatArray) -> FloatArray:
-        """Return a point moved to the nearest admissible numbers, feature by feature."""
-        stated, features = self.stated, self.stated.statement.features
-        values = np.empty(stated.columns.size)
+    def admissible(self, X: FloatArray) -> FloatArray:
+        """Return points moved to the nearest admissible numbers, feature by feature."""
+        stated, place = self.stated, self.stated.statement.features.place
+        points, rows = np.tile(stated.base, (len(X), 1)), np.arange(len(X))
         for k, column in enumerate(stated.columns.tolist()):
-            own = slice(*stated.places.start[k : k + 2])
-            low, high = features.place["low"][own], features.place["high"][own]
-            near = np.clip(x[column], low, high)
-            value = (
-                float(near[np.argmin(np.abs(near - x[column]))])
-                if x[column] == x[column]
-                else float(near[0])
-            )
+            own = place[slice(*stated.places.start[k : k + 2])]
+            x = X[:, column]
+            near = np.clip(x[:, None], own["low"], own["high"])
+            values = near[rows, np.argmin(np.abs(near - x[:, None]), axis=1)]
             if stated.integer[k]:
-                value = float(np.round(value))
-            values[k] = value if value == value else float(np.clip(0.0, low[0], high[0]))
-        return stated.point(values)
+                values = np.round(values)
+            values[np.isnan(values)] = np.clip(0.0, own["low"][0], own["high"][0])
+            points[:, column] = values
+        return points
 
     @property
     def tolerance(self) -> float:
@@ -269,7 +273,8 @@ class GeneralSolver:
             if not self.proven:
                 # A good point saves most of the nodes, so the first turn is a long one.
                 if work == settings.first_work:
-                    self.search_locally(settings.first_search_work, settings.first_failures)
+                    failures = settings.first_failures if self.is_constrained else 0
+                    self.search_locally(settings.first_search_work, failures)
                 self._local_turn()
                 watch.raise_if_stopped()
             watch.check()
@@ -345,12 +350,12 @@ class GeneralSolver:
 
     def _solve_rows(self, at: int) -> None:
         """Solve the linear program of a node: multipliers, a point, or a proof that it is empty."""
-        search = self.search
+        search, before = self.search, self.value
         x, y, is_empty = self.regions.relax(search.level_box[at])
         if x is not None:
             search.level_y[at, : y.size] = y
             search.root_y[:] = y
-            point = self.admissible(self.stated.point(x))
+            point = self.admissible(self.stated.point(x)[None, :])[0]
             if np.isinf(self.offer(point)) and self.local is not None:
                 self.descend_from(point)
         elif is_empty:
@@ -358,6 +363,9 @@ class GeneralSolver:
             search.rays[int(self.n_rays) % MAX_RAYS] = y / np.abs(y).max()
             self.n_rays += 1
             search.state["n_rays"] = min(self.n_rays, MAX_RAYS)
+        is_useful = is_empty or self.value < before
+        self.wait = 0 if is_useful else min(2 * self.wait + 1, self.settings.max_wait)
+        search.state["wait"] = self.wait
 
     def _note_tie(self, bound: float) -> None:
         """Note the bound of a node that is closed although it may be better than the best point."""

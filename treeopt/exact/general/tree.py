@@ -153,7 +153,10 @@ def advance(statement: Statement, search: General, min_gain: float, work: int) -
         if state.asked == NOTHING and state.level == at and search.level[at].pending == 2:
             try_point(statement, search, at, search.level_box[at])
             if at == source == 0 and state.asked == NOTHING and search.root_y.size > 0:
-                state.asked, state.asked_level = ROWS, at
+                if state.wait == 0:
+                    state.asked, state.asked_level = ROWS, at
+                else:
+                    state.wait -= 1
         if state.asked != NOTHING:
             return ASKED
 
