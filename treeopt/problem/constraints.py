@@ -179,6 +179,11 @@ class Row:
         """Return whether the condition holds at a point."""
         return self.written.holds(x)
 
+    @property
+    def parts(self) -> tuple[Row, ...]:
+        """The rows that were joined; otherwise the row itself."""
+        return self.written.rows if isinstance(self.written, _AllOf) else (self,)
+
     def sorted(self) -> Row:
         """Return the same row with ascending columns and a first coefficient that is positive."""
         order = np.argsort(self.columns, kind="stable")
@@ -221,17 +226,17 @@ class Row:
 
 @dataclass(frozen=True)
 class _AllOf:
-    """Several conditions that must all hold."""
+    """Several rows that must all hold."""
 
-    parts: tuple[Written, ...]
+    rows: tuple[Row, ...]
 
     def slack(self, x: FloatArray) -> float:
         """Return the minimum slack."""
-        return min(part.slack(x) for part in self.parts)
+        return min(row.slack(x) for row in self.rows)
 
     def holds(self, x: FloatArray) -> bool:
-        """Return whether all conditions hold at a point."""
-        return all(part.holds(x) for part in self.parts)
+        """Return whether all rows hold at a point."""
+        return all(row.holds(x) for row in self.rows)
 
 
 def joined(rows: Iterable[Row]) -> list[Row]:
@@ -251,7 +256,7 @@ def _one_row(rows: list[Row]) -> Row:
         high=min(row.high for row in rows),
         sizes=np.max([row.sizes for row in rows], axis=0),
         size=max(row.size for row in rows),
-        written=_AllOf(tuple(row.written for row in rows)),
+        written=_AllOf(tuple(rows)),
         is_strict=any(row.is_strict for row in rows),
     )
 

@@ -60,7 +60,6 @@ def judge(question: Question, ended: bool = True, **more: Any) -> tuple[Decision
     return res, truth
 
 
-@slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @FEW
 @given(seed=SEEDS)
@@ -68,7 +67,6 @@ def test_objectives(objective: str, seed: int) -> None:
     judge(random_question(seed, objective))
 
 
-@slow
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 @FEW
 @given(seed=SEEDS)
@@ -76,7 +74,6 @@ def test_constraints(kind: str, seed: int) -> None:
     judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)], [kind]))
 
 
-@slow
 @pytest.mark.parametrize("models", ["softmax", "fitted"])
 @FEW
 @given(seed=SEEDS)
@@ -140,8 +137,7 @@ def judge_stop(seed: int) -> None:
             assert not res.success
 
 
-@slow
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=40, derandomize=True)
 @given(seed=SEEDS)
 def test_stops(seed: int) -> None:
     judge_stop(seed)
@@ -169,9 +165,8 @@ def judge_method(seed: int, method: str) -> None:
             assert np.isnan(res.bound)
 
 
-@slow
 @pytest.mark.parametrize("method", ["local", "stepdirect"])
-@settings(FUZZ, max_examples=15)
+@settings(FUZZ, max_examples=10, derandomize=True)
 @given(seed=SEEDS)
 def test_methods(method: str, seed: int) -> None:
     judge_method(seed, method)
@@ -195,7 +190,6 @@ def test_points_come_soon() -> None:
     assert found[True] > 20 and found[False] <= 1
 
 
-@slow
 @FEW
 @given(seed=SEEDS)
 def test_only_proof(seed: int) -> None:
@@ -215,6 +209,32 @@ def test_start_may_be_infeasible() -> None:
 
 
 # Examples that were wrong once
+
+WRONG_ONCE = [
+    (300002, "random", CONSTRAINTS),  # numbers of places in the middle of others
+    (300021, "random", ["implies"]),  # an equality as an alternative
+    (300025, "random", ["implies"]),  # some cells left out, others divided, as many as before
+    (300406, "softmax", CONSTRAINTS),  # a product that is 0
+    (300436, "softmax", CONSTRAINTS),  # two inequalities that leave no room
+    (300468, "softmax", CONSTRAINTS),  # the same by two constraints
+    (300530, "random", CONSTRAINTS),  # only rounding makes it feasible
+    (500422, "random", CONSTRAINTS),  # a prediction of 0
+    (700096, "random", CONSTRAINTS),  # a strict inequality of a product
+    (700151, "fitted", CONSTRAINTS),  # a fee where a number is 0 up to rounding
+    (700490, "random", CONSTRAINTS),  # two strict inequalities without an integer between them
+]
+
+
+@pytest.mark.parametrize(("seed", "models", "kinds"), WRONG_ONCE)
+def test_what_was_wrong_once(seed: int, models: str, kinds: Sequence[str]) -> None:
+    judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)], kinds, models))
+
+
+def test_numbers_are_round_where_possible() -> None:
+    price, bounds = Price({"f": 1.0}), {"w": (0, 8), "f": (0, 100)}
+    res = treeopt.maximize(price, bounds, constraints="f <= 2*w")
+    assert res.fun == 16.0 and res.bound - 16.0 <= 1e-11
+
 
 COLORS = truncated([0, 1, 2], np.dtype(float), labels=(10, 11, 12), recode="sorted")
 
@@ -340,7 +360,6 @@ def judge_conflicts(kinds: Sequence[str], first: int, wanted: int) -> None:
 KINDS = [["text"], ["text", "matrix", "predicted"], ["at most", "implies", "forbid"], CONSTRAINTS]
 
 
-@slow
 @pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
 def test_conflict(kinds: Sequence[str]) -> None:
     judge_conflicts(kinds, first=0, wanted=8)

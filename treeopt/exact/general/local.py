@@ -70,9 +70,8 @@ class GeneralLocalSearch:
     ) -> tuple[float, Int32Array, FloatArray]:
         """Descend from a point, and keep the end if it is a good one.
 
-        Every other descent begins with a low penalty, so that it can cross what is not feasible. Two
-        of three descents are flexible: each row alone can be made to hold where they end, but not
-        always all rows together.
+        Some descents begin with a low penalty, so that they can cross what is not feasible. Most
+        are flexible: where they end, each row alone can be made to hold, but perhaps not all.
         """
         statement, stroll, penalty = self.stated.statement, self.stroll, self.penalty
         if self.descents % 3 == 2:

@@ -378,17 +378,19 @@ class RegionSolver:
         The rounded result is monotone in each feature, unless a feature occurs several times. So if
         the row does not hold there, it holds nowhere.
         """
-        row = self.written[r]
-        is_one_sided = np.isinf(row.low) or np.isinf(row.high)
-        if not is_one_sided or (row.sizes != np.abs(row.coefficients)).any():
-            return True
-        x = self.stated.base.copy()
-        side = 1.0 if np.isinf(row.high) else -1.0
-        for column, a in zip(row.columns.tolist(), row.coefficients.tolist(), strict=True):
-            if column in self.stated.feature_of:
-                low, high = hulls[self.stated.feature_of[column]]
-                x[column] = high if side * a > 0 else low
-        return row.holds(x)
+        for row in self.written[r].parts:
+            is_one_sided = np.isinf(row.low) or np.isinf(row.high)
+            if not is_one_sided or (row.sizes != np.abs(row.coefficients)).any():
+                continue
+            x = self.stated.base.copy()
+            side = 1.0 if np.isinf(row.high) else -1.0
+            for column, a in zip(row.columns.tolist(), row.coefficients.tolist(), strict=True):
+                if column in self.stated.feature_of:
+                    low, high = hulls[self.stated.feature_of[column]]
+                    x[column] = high if side * a > 0 else low
+            if not row.holds(x):
+                return False
+        return True
 
     def _dual(self, piece: Piece, slopes: FloatArray, y: FloatArray, costs: bool = True) -> float:
         """Return the bound on the costs that multipliers of the rows give."""
@@ -459,7 +461,10 @@ class RegionSolver:
         hulls: list[tuple[float, float]],
     ) -> FloatArray | None:
         """Return a point with all numbers rounded to some digits; None if it is not feasible."""
-        rounded = np.array([float(f"{value:.{digits}g}") for value in x.tolist()])
+        largest = [max(map(abs, hull)) for hull in hulls]
+        small = [10.0**-digits * each if each < HUGE else 0.0 for each in largest]
+        numbers = [0.0 if abs(v) <= tiny else v for v, tiny in zip(x, small, strict=True)]
+        rounded = np.array([float(f"{value:.{digits}g}") for value in numbers])
         point = self._snapped(piece, self._with_tables(piece, rounded, slopes), hulls)
         return point if point is not None and self._holds(point) else None
 
@@ -500,7 +505,7 @@ class RegionSolver:
             size = float(rows.row["size"][r]) + sum(abs(a * float(x[k])) for k, a in terms)
             slip = float(rows.row["error"][r]) * size
             if self.written[r].is_strict:
-                slip = max(slip, 1e-12)
+                slip = max(slip, 1e-15)
             low, high = float(rows.row["low"][r]) + slip, float(rows.row["high"][r]) - slip
             if low > high:
                 continue  # an equality

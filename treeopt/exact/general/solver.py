@@ -187,13 +187,14 @@ class GeneralSolver:
     def _cost_size(self, x: FloatArray) -> float:
         """Return the sum of the absolute costs at a point and of their possible changes."""
         features, stated = self.stated.statement.features, self.stated
-        total = 0.0
-        for k in np.flatnonzero(features.feature["is_priced"]).tolist():
+        total, slopes = 0.0, self._slopes(x)
+        for k in np.flatnonzero(features.feature["is_priced"] | (slopes != 0)).tolist():
             own = features.place[slice(*stated.places.start[k : k + 2])]
             at = abs(float(x[stated.columns[k]]))
             width = min(float(own["high"].max()) - float(own["low"].min()), 1e3 * (at + 1))
             kinks = features.kink[slice(*features.feature[["kink_start", "kink_end"]][k])]
-            slope = abs(float(features.feature["slope"][k])) + float(np.abs(kinks["weight"]).sum())
+            slope = abs(float(features.feature["slope"][k])) + abs(float(slopes[k]))
+            slope += float(np.abs(kinks["weight"]).sum())
             total += slope * (at + WIDTH_SHARE * width)
         return total
 
@@ -239,7 +240,7 @@ class GeneralSolver:
             box = local.box_around()
             if box.tobytes() not in self._explored and self._is_promising(box, local.stroll.sums):
                 self._explored.add(box.tobytes())
-                slopes, tolerance = self._slopes(x)[0], self._lp_tolerance()
+                slopes, tolerance = self._slopes(x), self._lp_tolerance()
                 solved = self.regions.solve(box, slopes, tolerance, self.settings.local_programs)
                 if solved.x is not None:
                     self.offer(self.stated.point(solved.x))
@@ -383,7 +384,7 @@ class GeneralSolver:
                 response = getattr(condition, "response", None)
                 if response is not None and condition.slack_of(predictions[id(response)]) < 0:  # type: ignore[union-attr]
                     return
-        slopes, _ = self._slopes(middle)
+        slopes = self._slopes(middle)
         solved = self.regions.solve(box, slopes, tolerance=self._lp_tolerance())
         if solved.x is not None:
             self.offer(stated.point(solved.x))
@@ -399,17 +400,16 @@ class GeneralSolver:
             self.slip = max(self.slip, rounding)
         self._note_tie(bound)
 
-    def _slopes(self, x: FloatArray) -> tuple[FloatArray, float]:
+    def _slopes(self, x: FloatArray) -> FloatArray:
         """Return what products add to the cost per unit where predictions are as at a point."""
         stated, objective = self.stated, self.problem.objective
-        slopes, constant = np.zeros(stated.columns.size), 0.0
+        slopes = np.zeros(stated.columns.size)
         for term in objective.terms:
             if isinstance(term, ProductTerm) and term.column in stated.feature_of:
                 prediction = float(term.response.predict(x[None, :])[0])
                 factor = objective.sense * term.weight * prediction
                 slopes[stated.feature_of[term.column]] += factor
-                constant -= factor * term.minus
-        return slopes, constant
+        return slopes
 
     def _lp_tolerance(self) -> float:
         """Return how close to its bound a cost must be."""
