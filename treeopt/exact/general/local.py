@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treeopt.exact.descent import Call
+from treeopt.exact.descent import descend as plain_descend
 from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.stating import Stated
 from treeopt.exact.general.walk import descend, new_stroll
@@ -38,6 +39,7 @@ class GeneralLocalSearch:
     ) -> None:
         self.stated, self.starts, self.call, self.settings = stated, starts, call, settings
         self.stroll = new_stroll(stated.statement, stated.row_scales())
+        self.is_one_sum = stated.is_one_sum
         self.rng = np.random.default_rng(seed)
         self.elite: list[tuple[float, Int32Array, FloatArray]] = []
         self.penalty = stated.penalty()
@@ -74,11 +76,29 @@ class GeneralLocalSearch:
         are flexible: where they end, each row alone can be made to hold, but perhaps not all.
         """
         statement, stroll, penalty = self.stated.statement, self.stroll, self.penalty
+        if self.is_one_sum:
+            merit = self._descend_plainly(places, max_passes)
+            return self._keep(merit)
         if self.descents % 3 == 2:
             penalty *= self.settings.min_penalty ** self.rng.random()
         is_flexible = self.descents % 4 != 2
         arguments = statement, stroll, places, x, penalty, is_flexible, max_passes
-        merit = float(self.call(descend, *arguments))
+        return self._keep(float(self.call(descend, *arguments)))
+
+    def _descend_plainly(self, places: Int32Array, max_passes: int) -> float:
+        """Descend on one sum alone, which needs no penalties; return the sum at the end."""
+        stated, stroll = self.stated, self.stroll
+        own = stated.statement.sums[0]
+        leaves, error = stated.statement.leaves, float(own["error"])
+        merit = float(self.call(plain_descend, leaves, stroll.walk, places, error, max_passes))
+        for k, place in enumerate(stroll.walk.at.tolist()):
+            stroll.x[k] = stated.number_in(k, place)
+        stroll.sums[0] = merit + float(own["constant"])
+        return float(stroll.sums[0])
+
+    def _keep(self, merit: float) -> tuple[float, Int32Array, FloatArray]:
+        """Count a descent, and keep its end if it is a good one."""
+        stroll = self.stroll
         self.descents += 1
         self.failures += 1
         end = merit, stroll.walk.at.copy(), stroll.x.copy()

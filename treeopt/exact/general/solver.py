@@ -272,10 +272,10 @@ class GeneralSolver:
             self._update_bound()
             self.proven = outcome == DONE
             if not self.proven:
-                # A good point saves most of the nodes, so the first turn is a long one.
-                if work == settings.first_work:
-                    failures = settings.first_failures if self.is_constrained else 0
-                    self.search_locally(settings.first_search_work, failures)
+                # A good point saves most of the nodes. Without constraints, easy problems are
+                # solved before the search would find it.
+                if work == settings.first_work * (1 if self.is_constrained else 4):
+                    self.search_locally(settings.first_search_work, settings.first_failures)
                 self._local_turn()
                 watch.raise_if_stopped()
             watch.check()

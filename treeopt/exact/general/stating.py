@@ -150,6 +150,17 @@ class Stated:
         """What describes the inputs."""
         return self.problem.inputs
 
+    @property
+    def is_one_sum(self) -> bool:
+        """Whether the problem is to minimize one sum of trees, without constraints and costs."""
+        statement = self.statement
+        parts, logic = statement.parts, statement.logic
+        is_linear = (parts["link"] == 0) & (parts["kind"] == LINK) & (parts["n_sums"] == 1)
+        has_costs = statement.features.feature["is_priced"].any()
+        has_logic = logic.clause_start.size > 1 or logic.counts.size > 0
+        is_alone = parts.size == 1 and bool((is_linear & parts["in_objective"]).all())
+        return is_alone and not (has_costs or has_logic or statement.rows.row.size)
+
     # Features and places
 
     def _linear_rows(self) -> list[Row]:
