@@ -27,6 +27,8 @@ class ExactSettings:
     first_search_work, first_failures : int
         Work of the local search before the second turn of a proof with constraints or costs, and
         number of descents in a row without a better point that end it earlier.
+    region_programs : int
+        Maximum number of linear programs for a region of the proof.
     local_programs : int
         Maximum number of linear programs for the region in which a descent with constraints ends.
     max_wait : int
@@ -133,6 +135,7 @@ class ExactSettings:
     max_work: int = 20 * MS
     first_search_work: int = 50 * MS
     first_failures: int = 40
+    region_programs: int = 2000
     local_programs: int = 20
     max_wait: int = 15
     search_share: float = 0.3

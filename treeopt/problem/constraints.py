@@ -201,11 +201,6 @@ class Row:
             sizes=self.sizes[order],
         )
 
-    def violation(self, x: FloatArray) -> float:
-        """Return by how much the row is violated at a point, in exact units; 0 if it holds."""
-        value = float(self.coefficients @ x[self.columns])
-        return max(self.low - value, value - self.high, 0.0)
-
     def interval(self) -> tuple[float, float]:
         """Return the first and last float64 that satisfy a row with one feature, as written."""
         (column,), (factor,) = self.columns, self.coefficients
@@ -245,20 +240,24 @@ def joined(rows: Iterable[Row]) -> list[Row]:
     for row in map(Row.sorted, rows):
         key = row.columns.tobytes(), row.coefficients.tobytes()
         found.setdefault(key, []).append(row)
-    return [_one_row(alike) if len(alike) > 1 else alike[0] for alike in found.values()]
+    return [row for alike in found.values() for row in _one_row(alike)]
 
 
-def _one_row(rows: list[Row]) -> Row:
-    """Return rows with the same coefficients as one row."""
-    return replace(
+def _one_row(rows: list[Row]) -> list[Row]:
+    """Return rows with the same coefficients as one row, unless they contradict each other."""
+    low, high = max(row.low for row in rows), min(row.high for row in rows)
+    if len(rows) == 1 or low > high:
+        return rows
+    one = replace(
         rows[0],
-        low=max(row.low for row in rows),
-        high=min(row.high for row in rows),
+        low=low,
+        high=high,
         sizes=np.max([row.sizes for row in rows], axis=0),
         size=max(row.size for row in rows),
         written=_AllOf(tuple(rows)),
         is_strict=any(row.is_strict for row in rows),
     )
+    return [one]
 
 
 def _last_that_holds(end: float, side: int, holds: Any) -> float:

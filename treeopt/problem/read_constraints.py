@@ -424,10 +424,17 @@ def _outside(column: int, key: Any, value: Any, name: str, choices: Choices) -> 
         if high < np.inf:
             found.append(Within(column, float(np.nextafter(high, np.inf)), np.inf))
         return found
+    known = choices.inputs.categories[column] if is_category else None
+    is_range = isinstance(value, tuple) and not any(isinstance(v, str) for v in value)
+    if known is not None and not known.has_numbers and is_range:
+        raise InputError(
+            f"{what} is {shown(value)}, but a category has no ranges. Pass a list of labels."
+        )
     many = isinstance(value, tuple | list | set | frozenset | np.ndarray)
     if many and not len(value):
         raise InputError(f"{what} is empty. List the values that are forbidden.")
-    numbers = [number_of(v, column, choices.inputs, what) for v in (value if many else [value])]
+    values = list(value) if many else [value]
+    numbers = [number_of(v, column, choices.inputs, what) for v in values]
     if np.isnan(numbers).any():
         raise InputError(f"{what} has a missing value. Pass numbers or labels.")
     return [Within(column, numbers=frozenset(numbers), inside=False)]

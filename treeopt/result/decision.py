@@ -208,7 +208,8 @@ class Decision:
             return f"There is no admissible point: {self.message}."
         if self._point is None or self.region is None:
             return f"{self.message[:1].upper()}{self.message[1:]}."
-        value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized)
+        what = "prediction" if self.fun == self.prediction else "value"
+        value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized, what)
         model = self._inputs
         names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]
         names = [*map(str, names if self._columns is None else self._columns.labels)]

@@ -22,24 +22,28 @@ MAX_FEATURES_SHOWN = 40
 
 
 def value_in_words(
-    fun: float, bound: float, gap: float, rounding: float, status: Status, maximized: bool
+    fun: float,
+    bound: float,
+    gap: float,
+    rounding: float,
+    status: Status,
+    maximized: bool,
+    what: str = "prediction",
 ) -> str:
-    """Return a sentence about the value of a decision and its bound."""
+    """Return a sentence about the value of a decision, called ``what``, and its bound."""
     best = "maximum" if maximized else "minimum"
     if status is Status.OPTIMAL and gap == 0:
-        return f"{fun:.10g} is the {best} prediction, proven to the last bit."
+        return f"{fun:.10g} is the {best} {what}, proven to the last bit."
     if status is Status.OPTIMAL:
         return (
-            f"{fun:.10g} is the {best} prediction, proven up to rounding: the gap is {gap:.2g}, "
+            f"{fun:.10g} is the {best} {what}, proven up to rounding: the gap is {gap:.2g}, "
             f"and the rounding error of the model's own sums is at most {rounding:.2g}."
         )
     found = "highest" if maximized else "lowest"
     if not np.isfinite(bound):
-        return f"{fun:.10g} is the {found} prediction found; there is no bound."
+        return f"{fun:.10g} is the {found} {what} found; there is no bound."
     side = "above" if maximized else "below"
-    return (
-        f"{fun:.10g} is the {found} prediction found; none is {side} {bound:.10g} (gap {gap:.4g})."
-    )
+    return f"{fun:.10g} is the {found} {what} found; none is {side} {bound:.10g} (gap {gap:.4g})."
 
 
 def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:

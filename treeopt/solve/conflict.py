@@ -20,28 +20,32 @@ def find_conflict(problem: Problem, limits: Limits) -> tuple[tuple[str, ...], bo
     Smallest means that the problem is feasible if any one of them is left out. The problem must be
     infeasible. If a limit is reached, the set may contain more than necessary.
     """
-    kept, bounds = constraints_of(problem), bounds_of(problem)
-    if not _is_feasible(problem, kept, limits):
+    kept, bounds, undecided = constraints_of(problem), bounds_of(problem), False
+    if _status(problem, kept, limits) is Status.INFEASIBLE:
         bounds = []
     kept += bounds
     for item in list(kept):
         if limits.is_over():
             return tuple(each.label for each in kept), False
         without = [each for each in kept if each is not item]
-        if not _is_feasible(problem, without, limits):
+        status = _status(problem, without, limits)
+        if status is Status.INFEASIBLE:
             kept = without
-    return tuple(each.label for each in kept), not limits.is_over()
+        undecided |= status is Status.STOPPED
+    return tuple(each.label for each in kept), not (undecided or limits.is_over())
 
 
-def _is_feasible(problem: Problem, items: Sequence[Item], limits: Limits) -> bool:
-    """Return whether a point satisfies some constraints and bounds; True if a limit is reached."""
+def _status(problem: Problem, items: Sequence[Item], limits: Limits) -> Status:
+    """Return whether a point satisfies some constraints and bounds; STOPPED if this is open."""
     nothing = replace(problem.objective, terms=(CostTerm("nothing", 1.0, ()),))
     relaxed = keep_only(replace(problem, objective=nothing), items)
     if relaxed.infeasible_because:
-        return False
+        return Status.INFEASIBLE
     run = Run(limits)
-    METHODS["auto"].solve(relaxed, run)
-    return run.status is not Status.INFEASIBLE
+    answer = METHODS["auto"].solve(relaxed, run)
+    if run.status is Status.INFEASIBLE:
+        return run.status
+    return Status.STOPPED if answer.cells is None else Status.OPTIMAL
 
 
 def conflict_in_words(labels: Sequence[str], is_smallest: bool) -> str:
@@ -50,5 +54,5 @@ def conflict_in_words(labels: Sequence[str], is_smallest: bool) -> str:
     if len(quoted) == 1:
         return f"no admissible point satisfies {quoted[0]}"
     listed = f"{', '.join(quoted[:-1])} and {quoted[-1]}"
-    more = "" if is_smallest else " (the limit was reached before the smallest set was found)"
+    more = "" if is_smallest else " (perhaps not all of them are needed; the search was ended)"
     return f"these contradict each other: {listed}{more}"

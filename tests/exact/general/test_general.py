@@ -236,6 +236,13 @@ def test_numbers_are_round_where_possible() -> None:
     assert res.fun == 16.0 and res.bound - 16.0 <= 1e-11
 
 
+def test_listed_values_that_nothing_reads() -> None:
+    model = stump(1, 3.0, 0.0, 1.0)
+    listed = {0: [2.0, 3.0, -1.5]}
+    res = treeopt.minimize(model, [(-9, 9), (0, 9)], categories=listed, cost={1: 1.0})
+    assert res.status is Status.OPTIMAL and res.x[0] in listed[0]
+
+
 COLORS = truncated([0, 1, 2], np.dtype(float), labels=(10, 11, 12), recode="sorted")
 
 
@@ -290,6 +297,25 @@ def test_a_row_bounds_what_has_no_bound() -> None:
 
 
 # Contradictions
+
+NO_POINT: list[tuple[Any, dict[str, Any], list[str]]] = [
+    ([(0, 10)] * 2, {}, ["x[0]+x[1]<=10", "x[0]+x[1]>=10.5"]),
+    ([(0, 10)] * 2, {}, ["x[0]+x[1]==1", "x[0]+x[1]==2"]),
+    (
+        [(2, 4), (1, 3.5)],
+        {"integer": [0], "categories": {1: [1.0, 1.5, 3.5]}},
+        ["-x[0]+2*x[1]==0", "-x[0]+2*x[1]<0"],
+    ),
+    ([(0, 9)] * 2, {"integer": [0, 1]}, ["2*x[0] + 2*x[1] == 11"]),
+]
+
+
+@pytest.mark.parametrize(("bounds", "options", "rows"), NO_POINT)
+def test_rows_that_contradict_each_other(
+    bounds: Any, options: dict[str, Any], rows: list[str]
+) -> None:
+    res = treeopt.minimize(Price({0: 1.0}), bounds, constraints=rows, **options)
+    assert res.status is Status.INFEASIBLE and set(rows) <= set(res.conflict)
 
 
 def labeled_constraints(question: Question) -> dict[str, Any]:

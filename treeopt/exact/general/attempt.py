@@ -149,14 +149,12 @@ class _Attempt:
         fun = sense * solver.value if solver.best is not None else np.nan
         if solver.best is None:
             if solver.proven:
-                run.status = Status.STOPPED
-                run.message = "the search ended, but rounding errors leave a part undecided"
+                run.status, run.message = Status.STOPPED, self._what_is_left(solver)
             run.message += ", and no point that satisfies all constraints was found"
             return Answer(None, bound, rounding, solver.evaluations, solver.nodes)
         if solver.proven:
             if gap_between(fun, bound) > rounding:
-                run.status = Status.STOPPED
-                run.message = "the search ended, but rounding errors leave a gap"
+                run.status, run.message = Status.STOPPED, self._what_is_left(solver)
             else:
                 run.status, run.message = Status.OPTIMAL, PROVEN
         run.note(fun, bound, solver.evaluations)
@@ -164,6 +162,13 @@ class _Attempt:
         return Answer(
             _cells_at(self.problem, x), bound, rounding, solver.evaluations, solver.nodes, x
         )
+
+    @staticmethod
+    def _what_is_left(solver: GeneralSolver) -> str:
+        """Return why a search ended without a proof."""
+        if solver.regions.gave_up:
+            return "the search ended, but too many linear programs would decide the rest"
+        return "the search ended, but rounding errors leave a gap"
 
     def _report_and_check(self, proof: bool) -> None:
         """Report the progress of the run, and end it if a limit is reached."""

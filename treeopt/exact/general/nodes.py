@@ -22,6 +22,7 @@ from treeopt.exact.general.bounds import (
     slack_of,
 )
 from treeopt.exact.general.propagate import all_ends, propagate
+from treeopt.exact.general.statement import OPEN
 from treeopt.exact.tree_search import Heap
 from treeopt.kernels.jit import is_set, kernel
 
@@ -46,7 +47,6 @@ GENERAL_STATE = np.dtype(
         ("tolerance", np.float64),  # nodes that are less than this below the best are closed
         ("tie_bound", np.float64),  # lowest bound of the nodes that were closed so
         ("asked_bound", np.float64),  # bound of the node that is asked about
-        ("asked_value", np.float64),  # value of the point that is asked about
         ("asked_level", np.int64),  # level of that node
     ]
 )
@@ -170,7 +170,9 @@ def cost_bound(
             # The row as a user computes it may be off by its rounding error.
             slip = row.size
             for i in range(row.start, row.end):
-                slip += rows.entry[i].size * abs(now[rows.entry[i].feature].at)
+                own = now[rows.entry[i].feature]
+                far = max(abs(own.low), abs(own.high))
+                slip += rows.entry[i].size * (far if far < OPEN else abs(own.at))
             total -= part + abs(y[r]) * row.error * slip
             size += abs(part)
     return total - UNIT * size
@@ -246,7 +248,9 @@ def best_multiplier(
     side = 1.0 if value > high else -1.0
     limit = high if side > 0 else low
     for i in range(rows.row[r].start, rows.row[r].end):
-        if not is_linear(features, rows.entry[i].feature):
+        k = rows.entry[i].feature
+        is_finite = max(abs(now[k].low), abs(now[k].high)) < OPEN
+        if not (is_finite and is_linear(features, k)):
             return side * bisected(features, rows, r, side, limit, abs(before), box, now)
     return side * first_crossing(features, rows, r, side, limit, now)
 
@@ -714,6 +718,7 @@ def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatAr
             continue
         origin, widest = features.feature[k].place_start, 0.0
         slope = features.feature[k].slope + own.tilt
+        steepness = abs(features.feature[k].slope) + abs(own.tilt)
         is_simple = is_linear(features, k)
         for c in range(box[k], box[p + k]):
             if is_simple:
@@ -723,6 +728,9 @@ def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatAr
                 left = lowest_cost(features, k, box[k], c, own.tilt)[0] - own.cost
                 right = lowest_cost(features, k, c + 1, box[p + k], own.tilt)[0] - own.cost
             size = UNIT * (abs(own.cost) + max(left, right))
+            if is_simple:
+                ends = features.place[origin + c].high, features.place[origin + c + 1].low
+                size += UNIT * steepness * max(abs(ends[0]), abs(ends[1]))
             gain[0, origin + c] += max(left - size, 0.0)
             gain[1, origin + c] += max(right - size, 0.0)
             widest = max(widest, max(left, right))

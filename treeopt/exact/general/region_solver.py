@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from treeopt.exact.general.statement import HUGE
+from treeopt.exact.general.statement import HUGE, OPEN
 from treeopt.exact.general.stating import Stated
 from treeopt.problem.constraints import Limit, Row, Within
 from treeopt.types import FloatArray, IntArray
@@ -79,9 +79,14 @@ class RegionSolver:
         The problem as arrays.
     max_pieces : int
         Maximum number of linear programs per box.
+
+    Attributes
+    ----------
+    gave_up : bool
+        Whether this number did not suffice for a box of the proof.
     """
 
-    def __init__(self, stated: Stated, max_pieces: int = 200) -> None:
+    def __init__(self, stated: Stated, max_pieces: int) -> None:
         self.stated, self.max_pieces = stated, max_pieces
         statement = stated.statement
         self.features, self.rows, self.logic = statement.features, statement.rows, statement.logic
@@ -91,7 +96,7 @@ class RegionSolver:
             self.must or self.logic.clause_start.size > 1 or self.logic.counts.size > 0
         )
         self.written = [*stated.rows, *stated.literal_rows]
-        self.programs = 0
+        self.programs, self.gave_up = 0, False
         self.conditions = [
             condition
             for constraint in stated.problem.constraints
@@ -181,7 +186,9 @@ class RegionSolver:
         return self._search(whole, slopes, tolerance, max_pieces or self.max_pieces)
 
     def _holds(self, x: FloatArray) -> bool:
-        """Return whether a point satisfies rows, clauses and counts as a user checks them."""
+        """Return whether a point is admissible and satisfies the constraints but limits."""
+        if any(self._place(k, value) < 0 for k, value in enumerate(x.tolist())):
+            return False
         point = self.stated.point(x)
         return all(condition.holds(point) for condition in self.conditions)
 
@@ -204,6 +211,13 @@ class RegionSolver:
         if ray is None:
             return None, y, False
         return None, ray, self._dual(piece, np.zeros(p), ray, costs=False) > 0
+
+    def is_contradictory(self, box: Any) -> bool:
+        """Return whether one row alone shows that a box has no point."""
+        p = self.p
+        first, last = box[:p].astype(np.int64), box[p:].astype(np.int64)
+        piece = Piece(first, last, np.full(p, -np.inf), np.full(p, np.inf), self.must)
+        return self._is_empty(piece, [self._hull(piece, k) for k in range(p)])
 
     def is_bounded(self, box: Any, features: list[int]) -> bool:
         """Return whether rows bound the costs of a box from below, and features from both sides."""
@@ -235,6 +249,7 @@ class RegionSolver:
                 continue
             done += 1
             if done > max_pieces or self.stated.limits.is_over():
+                self.gave_up |= max_pieces == self.max_pieces
                 left_open = min(left_open, bound)
                 continue
             bound, x = self._relaxation(piece, slopes, bound)
@@ -406,9 +421,14 @@ class RegionSolver:
             else:
                 found = [(tilt[k] * x, x) for x, _ in self._candidates(piece, k)]
                 value, at = min(found) if found else (np.inf, 0.0)
+                if found and tilt[k] == 0:
+                    low, high = self._hull(piece, k)
+                    value, at = 0.0, min(max(0.0, low), high)
             total += value
             size += abs(value)
-            reach[k] = abs(at)
+            # The rounding error of a row is that at any number of the piece.
+            far = max(map(abs, self._hull(piece, k)))
+            reach[k] = far if far < OPEN else abs(at)
         for r in np.flatnonzero(y).tolist():
             a, b = int(rows.row["start"][r]), int(rows.row["end"][r])
             limit = rows.row["high"][r] if y[r] > 0 else rows.row["low"][r]
@@ -462,7 +482,7 @@ class RegionSolver:
     ) -> FloatArray | None:
         """Return a point with all numbers rounded to some digits; None if it is not feasible."""
         largest = [max(map(abs, hull)) for hull in hulls]
-        small = [10.0**-digits * each if each < HUGE else 0.0 for each in largest]
+        small = [10.0**-digits * each if each < OPEN else 0.0 for each in largest]
         numbers = [0.0 if abs(v) <= tiny else v for v, tiny in zip(x, small, strict=True)]
         rounded = np.array([float(f"{value:.{digits}g}") for value in numbers])
         point = self._snapped(piece, self._with_tables(piece, rounded, slopes), hulls)
@@ -485,10 +505,10 @@ class RegionSolver:
                     continue
                 before = float(x[k])
                 for to in _neighbors(before):
-                    if self.written[r].holds(self.stated.point(x)):
-                        break
-                    if hulls[k][0] <= to <= hulls[k][1]:
+                    if hulls[k][0] <= to <= hulls[k][1] and self._place(k, to) >= 0:
                         x[k] = to
+                        if self.written[r].holds(self.stated.point(x)):
+                            break
                 else:
                     x[k] = before
         return x
@@ -578,9 +598,9 @@ class RegionSolver:
                 ]
                 _, i = max(free)
                 k = int(rows.entry["feature"][i])
-                rest = _sum([t for t, e in zip(terms, entries, strict=True) if e != i])
+                rest = math.fsum(t for t, e in zip(terms, entries, strict=True) if e != i)
                 to = (float(rows.row["low"][r]) - rest) / float(rows.entry["factor"][i])
-                if hulls[k][0] <= to <= hulls[k][1]:
+                if hulls[k][0] <= to <= hulls[k][1] and self._place(k, to) >= 0:
                     x[k] = to
         return x
 
@@ -608,10 +628,11 @@ class RegionSolver:
                     return None
                 choices.append([self.lowest(piece, k, 0.0, float(slopes[k]))[1]])
                 continue
-            numbers = [low]
+            is_integer = bool(self.stated.integer[k])
+            numbers = [math.ceil(low) + 0.0 if is_integer and abs(low) < HUGE else low]
             while numbers[-1] < high and len(numbers) <= MAX_POINTS:
-                step = 1.0 if self.stated.integer[k] else 0.0
-                numbers.append(numbers[-1] + step or float(np.nextafter(numbers[-1], np.inf)))
+                above = numbers[-1] + 1 if is_integer else float(np.nextafter(numbers[-1], np.inf))
+                numbers.append(above)
             if math.prod(map(len, choices)) * len(numbers) > MAX_POINTS:
                 return None
             places = [self._place(k, x) for x in numbers]
@@ -629,7 +650,7 @@ class RegionSolver:
             for i, (k, _) in zip(own, terms, strict=True)
         ]
         for at, (k, a) in enumerate(terms):
-            size = sum(sizes) - sizes[at] if sizes[at] < HUGE else sum(sizes[:at] + sizes[at + 1 :])
+            size = sum(sizes) if sizes[at] < HUGE else sum(sizes[:at] + sizes[at + 1 :])
             if a == 0 or not size < HUGE:
                 continue
             rest = [sorted((b * hulls[i][0], b * hulls[i][1])) for i, b in terms if i != k]
@@ -800,11 +821,6 @@ def _neighbors(x: float) -> list[float]:
         below, above = float(np.nextafter(below, -np.inf)), float(np.nextafter(above, np.inf))
         found += [below, above]
     return found
-
-
-def _sum(terms: list[float]) -> float:
-    """Return a sum, rounded once."""
-    return math.fsum(terms)
 
 
 class _Program:

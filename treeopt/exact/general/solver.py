@@ -20,7 +20,7 @@ from treeopt.exact.general.nodes import (
 )
 from treeopt.exact.general.region_solver import RegionSolver
 from treeopt.exact.general.statement import HUGE
-from treeopt.exact.general.stating import Stated
+from treeopt.exact.general.stating import Contradiction, Stated
 from treeopt.exact.general.tree import ASKED, DONE, FULL, advance, new_general
 from treeopt.exact.tree_search import ENDLESS, larger_heap
 from treeopt.problem.bounds import feature_label
@@ -57,23 +57,20 @@ class GeneralSolver:
     def __init__(self, problem: Problem, run: Run, settings: ExactSettings) -> None:
         self.problem, self.run, self.limits, self.settings = problem, run, run.limits, settings
         self.stated = Stated(problem, run.limits, settings)
-        self.regions = RegionSolver(self.stated)
+        self.regions = RegionSolver(self.stated, settings.region_programs)
         self.search = new_general(self.stated.statement, 0.0, settings)
         self.best: FloatArray | None = None
         self.value, self.lowest = np.inf, -np.inf
         self.proven = False
         self.n_offers = self.n_rays = 0
         self.slip, self.wait = 0.0, 0
-        logic, parts = self.stated.statement.logic, self.stated.statement.parts
-        self.is_constrained = bool(
-            self.regions.must
-            or logic.clause_start.size > 1
-            or logic.counts.size
-            or not parts["in_objective"].all()
-        )
+        parts = self.stated.statement.parts
+        self.is_constrained = not (self.regions.is_simple and parts["in_objective"].all())
         self.local: GeneralLocalSearch | None = None
         self._known: tuple[FloatArray, float] | None = None
         self._explored: set[bytes] = set()  # regions of ends of descents that were solved
+        if self.regions.is_contradictory(self.search.heap.pool[self.search.heap.node[0]]):
+            raise Contradiction
         self._refuse_unbounded()
 
     def _refuse_unbounded(self) -> None:

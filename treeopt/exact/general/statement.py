@@ -26,6 +26,10 @@ from treeopt.types import Array, IntArray
 HUGE = 1e60
 """Bounds beyond this count as infinite."""
 
+OPEN = 1e30
+"""Numbers beyond this are not used to choose multipliers or to estimate rounding errors; bounds of
+models in single precision end before `HUGE`."""
+
 LINK, SOFTMAX = range(2)
 """Kinds of parts."""
 

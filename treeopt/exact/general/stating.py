@@ -146,11 +146,6 @@ class Stated:
         )
 
     @property
-    def inputs(self) -> Any:
-        """What describes the inputs."""
-        return self.problem.inputs
-
-    @property
     def is_one_sum(self) -> bool:
         """Whether the problem is to minimize one sum of trees, without constraints and costs."""
         statement = self.statement
@@ -214,6 +209,9 @@ class Stated:
         """Return a point with values for all features that are not free."""
         space, grid = self.space, self.problem.grid
         base = np.where(space.fixed, space.lower, np.clip(0.0, space.lower, space.upper))
+        for column, numbers in space.values.items():
+            if not space.fixed[column]:
+                base[column] = numbers[np.argmin(np.abs(numbers))]
         for j, column in enumerate(grid.columns.tolist()):
             if j in self.low and self.low[j].size == 1:
                 base[column] = np.clip(0.0, self.low[j][0], self.high[j][0])

@@ -3,7 +3,7 @@
 As in `treeopt.exact.tree_search`, the best open node comes off a heap, and from it the search
 plunges on lists that shrink from level to level. What cannot be decided in compiled code is asked:
 whether a point is feasible and what its value is, and the solution of a box in which no tree is
-left. The caller answers by `GeneralTree.close` or by setting the best value.
+left. The caller answers by closing the node, or by setting the best value.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from treeopt.exact.general.nodes import (
     raise_rows,
     set_slacks,
 )
+from treeopt.exact.general.propagate import all_ends
 from treeopt.exact.general.trial import try_point
 from treeopt.exact.tree_search import Heap, pop, push, take_child
 from treeopt.kernels.jit import is_set, kernel
@@ -193,6 +194,7 @@ def gather_all(statement: Statement, search: General, first: IntArray) -> bool:
             room.sums[s] += leaves.value[first[t]]
     features, parts = statement.features, statement.parts
     y, offset = search.level_y[0], statement.offset
+    all_ends(features, box, room.feature)
     costs = raise_rows(features, statement.rows, offset, y, box, room.feature)
     bound = objective_bound(features, parts, box, costs, room.sums)
     if is_closed(state, bound):

@@ -53,7 +53,7 @@ def try_point(statement: Statement, search: General, at: int, box: Int32Array) -
         features, statement.parts, statement.offset, room.feature, room.point, room.trial
     )
     if value < state.best - state.tolerance:
-        state.asked, state.asked_value = POINT, value
+        state.asked = POINT
         state.asked_bound, state.asked_level = search.level[at].bound, at
 
 

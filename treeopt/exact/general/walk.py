@@ -20,6 +20,7 @@ import numpy as np
 from treeopt.exact.descent import ONCE, Walk, go_to, move, new_walk
 from treeopt.exact.general.bounds import cost_at, first_reaching, lowest_cost, part_value
 from treeopt.exact.general.nodes import row_at
+from treeopt.exact.general.statement import OPEN
 from treeopt.kernels.jit import is_set, kernel
 
 if TYPE_CHECKING:
@@ -144,8 +145,11 @@ def set_reach(statement: Statement, stroll: Stroll, is_flexible: bool) -> None:
         own, origin = features.feature[k], leaves.place_start[k]
         stroll.low[k] = stroll.high[k] = stroll.x[k]
         if is_flexible and own.ordered and not own.is_priced:
-            stroll.low[k] = min(stroll.x[k], features.place[origin + first[k]].low)
-            stroll.high[k] = max(stroll.x[k], features.place[origin + last[k]].high)
+            low = features.place[origin + first[k]].low
+            high = features.place[origin + last[k]].high
+            if max(abs(low), abs(high)) < OPEN:
+                stroll.low[k] = min(stroll.x[k], low)
+                stroll.high[k] = max(stroll.x[k], high)
     for r in range(statement.rows.row.size):
         stroll.row_low[r] = stroll.row_high[r] = 0.0
         for i in range(statement.rows.row[r].start, statement.rows.row[r].end):
