@@ -55,7 +55,7 @@ class Change:
     per : float or mapping, optional
         Cost per unit of distance. By default 1 divided by the range of the feature in the data or,
         without data, by the range of its bounds. A change of category counts as a distance of 1,
-        with weight 1 by default.
+        with weight 1 by default. Features that a mapping leaves out have the default.
     fee : float or mapping, optional
         Cost of changing the feature at all; 0 by default.
 

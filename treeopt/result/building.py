@@ -39,7 +39,7 @@ def build_decision(
     if answer.cells is not None:
         x, region = problem.places.region(answer.cells)
         middle = in_types(x, region.lower, region.upper, columns)
-        x = middle if answer.x is None else answer.x
+        x = middle if answer.x is None else _centered(problem, answer.x, middle)
         found = _evaluated(problem, x, region)
     gap = gap_between(found.fun, answer.bound)
     ended = run.status is Status.EVAL_LIMIT and x is not None and bool(np.isnan(answer.bound))
@@ -69,6 +69,28 @@ def build_decision(
         _free=frozenset(np.flatnonzero(~problem.space.fixed).tolist()),
         _find_binding=find_binding,
     )
+
+
+def _centered(problem: Problem, x: FloatArray, middle: FloatArray) -> FloatArray:
+    """Return a point moved to the middle of its region along features for which this is free.
+
+    Predictions are the same in the whole region, so limits hold where they held before.
+    """
+    x = x.copy()
+    conditions = [
+        condition
+        for constraint in problem.constraints
+        for condition in constraint.conditions
+        if not isinstance(condition, Limit)
+    ]
+    for column in np.flatnonzero(~problem.space.fixed).tolist():
+        before = x[column]
+        if before == middle[column] or column in problem.columns_with_costs:
+            continue
+        x[column] = middle[column]
+        if not all(condition.holds(x) for condition in conditions):
+            x[column] = before
+    return x
 
 
 class Evaluated(NamedTuple):
