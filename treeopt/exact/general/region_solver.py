@@ -421,9 +421,9 @@ class RegionSolver:
             else:
                 found = [(tilt[k] * x, x) for x, _ in self._candidates(piece, k)]
                 value, at = min(found) if found else (np.inf, 0.0)
-                if found and tilt[k] == 0:
-                    low, high = self._hull(piece, k)
-                    value, at = 0.0, min(max(0.0, low), high)
+            if value == 0.0:  # perhaps all numbers cost the same
+                low, high = self._hull(piece, k)
+                at = min(max(0.0, low), high)
             total += value
             size += abs(value)
             # The rounding error of a row is that at any number of the piece.
