@@ -25,8 +25,9 @@ class ExactSettings:
         Work of the first turn of the proof, and the maximum of later turns; each turn has twice the
         work of the previous one. Limits and the callback are checked between turns.
     first_search_work, first_failures : int
-        Work of the local search before the second turn of a proof with constraints or costs, and
-        number of descents in a row without a better point that end it earlier.
+        Work of the local search after the first turn of a proof with constraints, or after the
+        third turn of one with costs or several models alone, and number of descents in a row
+        without a better point that end it earlier.
     region_programs : int
         Maximum number of linear programs for a region of the proof.
     local_programs : int

@@ -433,8 +433,7 @@ def _outside(column: int, key: Any, value: Any, name: str, choices: Choices) -> 
     many = isinstance(value, tuple | list | set | frozenset | np.ndarray)
     if many and not len(value):
         raise InputError(f"{what} is empty. List the values that are forbidden.")
-    values = list(value) if many else [value]
-    numbers = [number_of(v, column, choices.inputs, what) for v in values]
+    numbers = [number_of(v, column, choices.inputs, what) for v in (value if many else [value])]
     if np.isnan(numbers).any():
         raise InputError(f"{what} has a missing value. Pass numbers or labels.")
     return [Within(column, numbers=frozenset(numbers), inside=False)]
