@@ -85,6 +85,9 @@ class ExactSettings:
         Work per box of one pass of the local search, or of one move.
     descent_work : int
         Work per descent beside its passes and moves.
+    stroll_work, place_work, axis_work : float
+        For problems with constraints or costs: work per box of one pass, and how many boxes a
+        place and a feature count for.
 
     heap_nodes : int
         Number of open nodes for which the tree search has room at first.
@@ -135,7 +138,7 @@ class ExactSettings:
     first_work: int = MS // 2
     max_work: int = 20 * MS
     first_search_work: int = 50 * MS
-    first_failures: int = 40
+    first_failures: int = 15
     region_programs: int = 2000
     local_programs: int = 20
     max_wait: int = 15
@@ -165,6 +168,9 @@ class ExactSettings:
     max_mutations: int = 4
     pass_work: float = 2.5
     descent_work: int = 50_000
+    stroll_work: float = 1.0
+    place_work: float = 1.5
+    axis_work: float = 700.0
 
     heap_nodes: int = 2**12
     plunge_nodes: int = 100

@@ -11,9 +11,10 @@ from typing import Any, ParamSpec, TypeVar
 from llvmlite import ir
 from numba import njit, types
 from numba.core import event
+from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
-__all__ = ["count_ones", "inlined", "is_set", "kernel", "trailing_zeros"]
+__all__ = ["count_ones", "inlined", "is_set", "kernel", "lean", "trailing_zeros"]
 
 
 P = ParamSpec("P")
@@ -58,6 +59,15 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _cached(function)
 
 
+def lean(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel that creates no arrays, without counting references to those it gets.
+
+    By default, every call of a kernel counts references to each array of its arguments, which costs
+    more than a small function does. The caller holds the arrays as long as the kernel runs.
+    """
+    return _cached(function, counted=False)
+
+
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a small function into every kernel that calls it.
 
@@ -67,12 +77,16 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return _cached(function, inline="always")
 
 
-def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+def _cached(function: Callable[P, R], counted: bool = True, **options: Any) -> Callable[P, R]:
     """Compile with a cache on disk that is stale as soon as any kernel's source has changed.
 
     By itself numba looks only at the file of the function, not at those of the functions that are
     compiled into it. Where numba finds no folder to write to, nothing is kept.
     """
+    # Not public: where numba has it no more, references are counted everywhere. Kernels that say
+    # nothing take after their caller.
+    if hasattr(DefaultOptions, "_nrt"):
+        options["_nrt"] = counted
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     try:
         compiled: Any = njit(cache=True, **options)(function)

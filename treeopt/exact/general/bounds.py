@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeopt.exact.general.statement import SOFTMAX
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import lean
 from treeopt.kernels.link_functions import EXP, LOGISTIC, SOFTPLUS, SQUARE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MAX_HALVINGS = 60
 """Steps of a bisection."""
 
 
-@kernel
+@lean
 def cost_at(features: Features, k: int, x: float) -> float:
     """Return the cost of feature ``k`` at a number; not for categories."""
     cost = features.feature[k].slope * x
@@ -39,7 +39,7 @@ def cost_at(features: Features, k: int, x: float) -> float:
     return cost
 
 
-@kernel
+@lean
 def safe_cost(features: Features, k: int, x: float, tilt: float) -> float:
     """Return a lower bound on the cost at a number plus ``tilt * x``."""
     slope = features.feature[k].slope
@@ -54,7 +54,7 @@ def safe_cost(features: Features, k: int, x: float, tilt: float) -> float:
     return cost - UNIT * size
 
 
-@kernel
+@lean
 def first_reaching(features: Features, k: int, x: float, first: int, last: int) -> int:
     """Return the first of some ascending places whose numbers reach ``x``, or the last place."""
     origin, low, high = features.feature[k].place_start, first, last
@@ -67,7 +67,7 @@ def first_reaching(features: Features, k: int, x: float, first: int, last: int) 
     return low
 
 
-@kernel
+@lean
 def place_of(features: Features, k: int, x: float, first: int, last: int) -> int:
     """Return the place of a number within a range of places; -1 if it is not admissible."""
     origin = features.feature[k].place_start
@@ -81,7 +81,7 @@ def place_of(features: Features, k: int, x: float, first: int, last: int) -> int
     return -1
 
 
-@kernel
+@lean
 def lowest_cost(
     features: Features, k: int, first: int, last: int, tilt: float
 ) -> tuple[float, float, int]:
@@ -120,7 +120,7 @@ def lowest_cost(
     return best, at, place
 
 
-@kernel
+@lean
 def ends(features: Features, k: int, first: int, last: int) -> tuple[float, float]:
     """Return the minimum and maximum number of a range of places."""
     origin = features.feature[k].place_start
@@ -133,7 +133,7 @@ def ends(features: Features, k: int, first: int, last: int) -> tuple[float, floa
     return low, high
 
 
-@kernel
+@lean
 def linked(link: int, slope: float, complement: bool, total: float) -> float:
     """Return the prediction for a margin, in float64."""
     value = total
@@ -149,7 +149,7 @@ def linked(link: int, slope: float, complement: bool, total: float) -> float:
     return 1.0 - value if complement else value
 
 
-@kernel
+@lean
 def one_sided(parts: Array, i: int, sums: FloatArray, begin: int, n: int, sign: float) -> float:
     """Return the prediction of a part from sums that are listed with a sign."""
     if parts[i].kind != SOFTMAX:
@@ -161,7 +161,7 @@ def one_sided(parts: Array, i: int, sums: FloatArray, begin: int, n: int, sign: 
     return 1.0 / total
 
 
-@kernel
+@lean
 def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) -> float:
     """Return a lower bound on a part, given lower bounds of its sums.
 
@@ -195,7 +195,7 @@ def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) 
     return lowest - UNIT * abs(lowest)
 
 
-@kernel
+@lean
 def slack_of(
     parts: Array,
     i: int,
@@ -235,7 +235,7 @@ def slack_of(
     return upper
 
 
-@kernel
+@lean
 def part_ends(features: Features, parts: Array, i: int, box: Int32Array) -> tuple[float, float]:
     """Return the bounds of the feature that a part is multiplied by."""
     k = parts[i].feature

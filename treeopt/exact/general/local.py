@@ -8,7 +8,8 @@ from treeopt.exact.descent import Call
 from treeopt.exact.descent import descend as plain_descend
 from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.stating import Stated
-from treeopt.exact.general.walk import descend, new_stroll
+from treeopt.exact.general.stroll import new_stroll
+from treeopt.exact.general.walk import descend
 from treeopt.types import FloatArray, Int32Array
 
 
@@ -54,9 +55,10 @@ class GeneralLocalSearch:
     def work(self) -> int:
         """The work so far."""
         settings, leaves = self.settings, self.stated.statement.leaves
-        loops = self.passes + int(self.stroll.walk.state["moves"][0])
-        per_pass = leaves.value.size + 4 * int(leaves.place_start[-1])
-        return int(settings.pass_work * loops * per_pass) + settings.descent_work * self.descents
+        per_pass = leaves.value.size + settings.place_work * int(leaves.place_start[-1])
+        per_pass += settings.axis_work * self.stated.columns.size
+        work = int(settings.stroll_work * self.passes * per_pass)
+        return work + settings.descent_work * self.descents
 
     def step(self, max_passes: int) -> tuple[float, Int32Array, FloatArray]:
         """Descend from the next point; return the merit, places and numbers of its end."""

@@ -24,7 +24,7 @@ from treeopt.exact.general.bounds import (
 from treeopt.exact.general.propagate import all_ends, propagate
 from treeopt.exact.general.statement import OPEN
 from treeopt.exact.tree_search import Heap
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.kernels.jit import is_set, kernel, lean
 
 if TYPE_CHECKING:
     from treeopt.exact.general.statement import Features, Rows, Statement
@@ -103,6 +103,7 @@ FEATURE_ROOM = np.dtype(
         ("has_moved", np.bool_),  # to its other end, as a multiplier grows
         ("is_changed", np.bool_),  # whether a box is narrower than its lists
         ("is_narrower", np.bool_),  # whether it has become narrower since
+        ("is_scored", np.bool_),  # whether its cuts have scores and gains
     ],
     align=True,
 )
@@ -138,7 +139,7 @@ class General(NamedTuple):
     room: Room
 
 
-@kernel
+@lean
 def set_tilt(features: Features, rows: Rows, y: FloatArray, now: Array) -> None:
     """Write what the multipliers of the rows add to the cost per unit of each feature."""
     for k in range(now.size):
@@ -148,7 +149,7 @@ def set_tilt(features: Features, rows: Rows, y: FloatArray, now: Array) -> None:
         now[k].tilt = tilt
 
 
-@kernel
+@lean
 def cost_bound(
     features: Features, rows: Rows, offset: float, y: FloatArray, box: Int32Array, now: Array
 ) -> float:
@@ -178,7 +179,7 @@ def cost_bound(
     return total - UNIT * size
 
 
-@kernel
+@lean
 def row_at(rows: Rows, r: int, x: FloatArray) -> float:
     """Return the value of a row at a point."""
     total = 0.0
@@ -187,7 +188,7 @@ def row_at(rows: Rows, r: int, x: FloatArray) -> float:
     return total
 
 
-@kernel
+@lean
 def row_at_cheapest(
     features: Features, rows: Rows, r: int, y: float, box: Int32Array, now: Array
 ) -> float:
@@ -203,7 +204,7 @@ def row_at_cheapest(
     return total
 
 
-@kernel
+@lean
 def raise_rows(
     features: Features, rows: Rows, offset: float, y: FloatArray, box: Int32Array, now: Array
 ) -> float:
@@ -233,7 +234,7 @@ def raise_rows(
     return bound
 
 
-@kernel
+@lean
 def best_multiplier(
     features: Features, rows: Rows, r: int, before: float, box: Int32Array, now: Array
 ) -> float:
@@ -255,14 +256,14 @@ def best_multiplier(
     return side * first_crossing(features, rows, r, side, limit, now)
 
 
-@kernel
+@lean
 def is_linear(features: Features, k: int) -> bool:
     """Return whether the cost of a feature is proportional to its number."""
     own = features.feature[k]
     return own.ordered and not own.has_table and own.kink_start == own.kink_end
 
 
-@kernel
+@lean
 def first_crossing(
     features: Features, rows: Rows, r: int, side: float, limit: float, now: Array
 ) -> float:
@@ -296,7 +297,7 @@ def first_crossing(
     return done
 
 
-@kernel
+@lean
 def bisected(
     features: Features,
     rows: Rows,
@@ -325,7 +326,7 @@ def bisected(
     return upper
 
 
-@kernel
+@lean
 def objective_bound(
     features: Features, parts: Array, box: Int32Array, costs: float, sums: FloatArray
 ) -> float:
@@ -340,7 +341,7 @@ def objective_bound(
     return total if np.isinf(size) else total - UNIT * size
 
 
-@kernel
+@lean
 def breaks_limit(features: Features, parts: Array, box: Int32Array, sums: FloatArray) -> bool:
     """Return whether a part exceeds its limit everywhere in a box."""
     for i in range(parts.size):
@@ -351,13 +352,13 @@ def breaks_limit(features: Features, parts: Array, box: Int32Array, sums: FloatA
     return False
 
 
-@kernel
+@lean
 def relaxed(limit: float) -> float:
     """Return a limit plus a margin for the rounding of the comparison."""
     return limit + UNIT * abs(limit)
 
 
-@kernel
+@lean
 def set_slacks(
     features: Features,
     parts: Array,
@@ -384,7 +385,7 @@ def set_slacks(
                 slack[k] = slack_of(parts, i, sums, k, low, high, allowance)
 
 
-@kernel
+@lean
 def is_empty(features: Features, rows: Rows, rays: FloatArray, n_rays: int, now: Array) -> bool:
     """Return whether a ray shows that no point of a box satisfies the rows."""
     for i in range(n_rays):
@@ -410,7 +411,7 @@ def is_empty(features: Features, rows: Rows, rays: FloatArray, n_rays: int, now:
     return False
 
 
-@kernel
+@lean
 def is_closed(state: Any, bound: float) -> bool:
     """Return whether a node can be dropped; note its bound if it may be better than the best."""
     if bound < state.best - state.tolerance:
@@ -420,7 +421,7 @@ def is_closed(state: Any, bound: float) -> bool:
     return True
 
 
-@kernel
+@lean
 def filter_node(
     statement: Statement, search: General, at: int, source: int, parent: float, min_gain: float
 ) -> None:
@@ -485,7 +486,7 @@ def filter_node(
         return
 
 
-@kernel
+@lean
 def narrow_all(
     search: General, changed: IntArray, at: int, source: int, box: Int32Array, stop: IntArray
 ) -> bool:
@@ -534,7 +535,7 @@ def narrow_all(
     return True
 
 
-@kernel
+@lean
 def take_changes(features: Features, box: Int32Array, now: Array) -> bool:
     """Make the noted changes the ones to be handled next; return whether there are any."""
     any_changed = False
@@ -546,7 +547,7 @@ def take_changes(features: Features, box: Int32Array, now: Array) -> bool:
     return any_changed
 
 
-@kernel
+@lean
 def drop_slack_sums(
     statement: Statement, lists: Lists, level_sums: Array, sums: FloatArray, box: Int32Array
 ) -> None:
@@ -587,7 +588,7 @@ def highest_sum(leaves: Leaves, listed: Any, box: Int32Array) -> float:
     return total
 
 
-@kernel
+@lean
 def divide(
     level: Any, score: FloatArray, gain: FloatArray, feature: int, cut: int, at: int, bound: float
 ) -> None:
@@ -599,7 +600,7 @@ def divide(
     level.right_bound = max(bound + gain[1, at], level.bound)
 
 
-@kernel
+@lean
 def examine_all(
     statement: Statement, search: General, at: int, box: Int32Array, to_gain: float, min_gain: float
 ) -> tuple[int, int]:
@@ -610,7 +611,7 @@ def examine_all(
     """
     state, room, parts = search.state[0], search.room, statement.parts
     place_start, stop = statement.leaves.place_start, statement.leaves.stop
-    clear_cuts(box, place_start, room.feature, room.score, room.gain)
+    begin_cuts(box, room.feature)
     scale = 0.0
     for i in range(parts.size):
         is_linear = parts[i].in_objective and parts[i].link == 0 and parts[i].n_sums == 1
@@ -627,14 +628,14 @@ def examine_all(
                 room.slack[s],
                 1.0 if is_linear else min(room.slack[s], statement.sums[s].spread),
                 place_start,
-                room.cut,
+                room,
                 target,
                 stop,
             )
             if is_set(stop):
                 return EMPTY, -1
             take_ends(room.cut, room.feature, parts[i].in_objective)
-    scale += examine_costs(statement.features, box, room.feature, room.gain)
+    scale += examine_costs(statement.features, box, room)
     return best_cut(
         statement.features,
         search.lists,
@@ -647,20 +648,27 @@ def examine_all(
     )
 
 
-@kernel
-def clear_cuts(
-    box: Int32Array, place_start: IntArray, now: Array, score: FloatArray, gain: FloatArray
-) -> None:
-    """Prepare the room for the cuts of a box."""
+@lean
+def begin_cuts(box: Int32Array, now: Array) -> None:
+    """Prepare the room for the cuts of a box; their scores and gains are cleared when needed."""
     p = box.size // 2
     for k in range(p):
         now[k].new_low = now[k].common_low = box[k]
         now[k].new_high = now[k].common_high = box[p + k]
-        for c in range(place_start[k] + box[k], place_start[k] + box[p + k] + 1):
-            score[0, c] = score[1, c] = gain[0, c] = gain[1, c] = 0.0
+        now[k].is_scored = False
 
 
-@kernel
+@lean
+def clear_cuts(room: Room, box: Int32Array, k: int, origin: int) -> None:
+    """Set scores and gains of the cuts along a feature to 0, unless they are in use."""
+    if room.feature[k].is_scored:
+        return
+    room.feature[k].is_scored = True
+    for c in range(origin + box[k], origin + box[box.size // 2 + k]):
+        room.score[0, c] = room.score[1, c] = room.gain[0, c] = room.gain[1, c] = 0.0
+
+
+@lean
 def take_ends(cut: CutRoom, now: Array, in_objective: bool) -> None:
     """Narrow what is left of the box, and what the best leaves have in common."""
     for k in range(now.size):
@@ -679,7 +687,7 @@ def examine_sum(
     slack: float,
     scale: float,
     place_start: IntArray,
-    cut: CutRoom,
+    room: Room,
     target: FloatArray,
     stop: IntArray,
 ) -> int:
@@ -687,7 +695,7 @@ def examine_sum(
 
     Where a side of a cut is of no interest, the room for the cuts is narrowed.
     """
-    p, scale = box.size // 2, max(scale, 1e-300)
+    p, scale, cut = box.size // 2, max(scale, 1e-300), room.cut
     start_from(box, cut)
     work: int = add_losses(lists, own.at, own.n_trees, box, slack, place_start, cut, stop)
     for k in range(p):
@@ -696,6 +704,7 @@ def examine_sum(
         off = 2.0**-52 * (2 * cut.touched[k] + 2) * cut.sum_of_losses[k]
         safe, origin = slack + off, place_start[k]
         left, right = 0.0, 0.0
+        clear_cuts(room, box, k, origin)
         for c in range(box[k], box[p + k]):
             left += cut.loss[0, origin + c]
             right += cut.loss[1, origin + c]
@@ -703,15 +712,16 @@ def examine_sum(
                 cut.low[k] = max(cut.low[k], c + 1)
             if right >= safe:
                 cut.high[k] = min(cut.high[k], c)
+                break
             target[0, origin + c] += (left - off) / scale
             target[1, origin + c] += (right - off) / scale
     return work
 
 
-@kernel
-def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatArray) -> float:
+@lean
+def examine_costs(features: Features, box: Int32Array, room: Room) -> float:
     """Add what each cut costs to the gains of the objective; return the spread of the costs."""
-    p, spread = box.size // 2, 0.0
+    p, spread, now, gain = box.size // 2, 0.0, room.feature, room.gain
     for k in range(p):
         own = now[k]
         if box[k] == box[p + k] or not (features.feature[k].is_priced or own.tilt != 0.0):
@@ -720,6 +730,7 @@ def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatAr
         slope = features.feature[k].slope + own.tilt
         steepness = abs(features.feature[k].slope) + abs(own.tilt)
         is_simple = is_linear(features, k)
+        clear_cuts(room, box, k, origin)
         for c in range(box[k], box[p + k]):
             if is_simple:
                 left = max(-slope, 0.0) * (own.high - features.place[origin + c].high)
@@ -738,7 +749,7 @@ def examine_costs(features: Features, box: Int32Array, now: Array, gain: FloatAr
     return spread
 
 
-@kernel
+@lean
 def best_cut(
     features: Features,
     lists: Lists,
@@ -756,14 +767,17 @@ def best_cut(
     p, now, any_changed = box.size // 2, room.feature, False
     best, feature, cut = 0.0, EMPTY, -1
     for k in range(p):
+        if not now[k].is_scored:
+            continue
         origin = features.feature[k].place_start
-        for c in range(box[k], box[p + k]):
+        for c in range(now[k].new_low, now[k].new_high):
             left, right = room.gain[0, origin + c], room.gain[1, origin + c]
-            slip = UNIT * (abs(left) + abs(right) + abs(to_gain))
-            if left >= to_gain + slip:
+            safe = to_gain + UNIT * (abs(left) + abs(right) + abs(to_gain))
+            if left >= safe:
                 now[k].new_low = max(now[k].new_low, c + 1)
-            if right >= to_gain + slip:
+            if right >= safe:
                 now[k].new_high = min(now[k].new_high, c)
+                break
             left = max(room.score[0, origin + c] + left / scale, min_gain)
             right = max(room.score[1, origin + c] + right / scale, min_gain)
             if left * right > best and max(left, right) > min_gain:
@@ -778,12 +792,14 @@ def best_cut(
     if any_changed:
         all_ends(features, box, now)
         return NARROWER, -1
-    if feature >= 0:
-        return feature, cut
-    return any_cut(lists, level_sums, box)
+    if feature < 0:
+        feature, cut = any_cut(lists, level_sums, box)
+        if feature >= 0:
+            clear_cuts(room, box, feature, features.feature[feature].place_start)
+    return feature, cut
 
 
-@kernel
+@lean
 def any_cut(lists: Lists, level_sums: Array, box: Int32Array) -> tuple[int, int]:
     """Return a cut that separates the best leaf of a tree from others."""
     p = box.size // 2

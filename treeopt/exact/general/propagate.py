@@ -14,7 +14,7 @@ import numpy as np
 
 from treeopt.exact.general.bounds import ends
 from treeopt.exact.general.statement import HUGE
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import lean
 
 if TYPE_CHECKING:
     from treeopt.exact.general.statement import Features, Logic, Rows
@@ -24,7 +24,7 @@ MAX_ROUNDS = 12
 """Rounds of propagation; more may gain little each."""
 
 
-@kernel
+@lean
 def all_ends(features: Features, box: Int32Array, now: Array) -> None:
     """Write the minimum and maximum number of each feature in a box."""
     p = box.size // 2
@@ -32,7 +32,7 @@ def all_ends(features: Features, box: Int32Array, now: Array) -> None:
         now[k].low, now[k].high = ends(features, k, box[k], box[p + k])
 
 
-@kernel
+@lean
 def propagate(features: Features, rows: Rows, logic: Logic, box: Int32Array, now: Array) -> bool:
     """Narrow a box; return False if it holds no point that satisfies the constraints.
 
@@ -63,7 +63,7 @@ def propagate(features: Features, rows: Rows, logic: Logic, box: Int32Array, now
     return True
 
 
-@kernel
+@lean
 def activity(rows: Rows, r: int, now: Array, side: float) -> tuple[float, int, float]:
     """Return the minimum of ``side`` times a row without infinite terms, their number, an error."""
     total, n_infinite, size = 0.0, 0, rows.row[r].size
@@ -78,7 +78,7 @@ def activity(rows: Rows, r: int, now: Array, side: float) -> tuple[float, int, f
     return total, n_infinite, rows.row[r].error * size
 
 
-@kernel
+@lean
 def tighten(
     features: Features,
     rows: Rows,
@@ -141,7 +141,7 @@ def tighten(
     return state
 
 
-@kernel
+@lean
 def row_state(rows: Rows, r: int, now: Array) -> int:
     """Return 1 if a row holds in the whole box, -1 if it holds nowhere, else 0."""
     state = 1
@@ -159,7 +159,7 @@ def row_state(rows: Rows, r: int, now: Array) -> int:
     return state
 
 
-@kernel
+@lean
 def settle_clause(
     features: Features,
     rows: Rows,
@@ -203,7 +203,7 @@ def settle_clause(
     return 1
 
 
-@kernel
+@lean
 def settle_count(
     features: Features,
     logic: Logic,

@@ -223,6 +223,8 @@ class GeneralSolver:
                 return
             if not (local.starts or local.elite) or self.limits.is_over():
                 return
+            if local.descents and not self.stated.columns.size:
+                return  # there is only one point
             local.step(self.run.max_evals)
             self._offer_end(local)
 

@@ -34,7 +34,7 @@ from treeopt.exact.general.nodes import (
 from treeopt.exact.general.propagate import all_ends
 from treeopt.exact.general.trial import try_point
 from treeopt.exact.tree_search import Heap, pop, push, take_child
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.kernels.jit import is_set, kernel, lean
 from treeopt.kernels.list_boxes import copy_row
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def advance(statement: Statement, search: General, min_gain: float, work: int) -
             return ASKED
 
 
-@kernel
+@lean
 def end_plunge(search: General, child_box: Int32Array) -> None:
     """Put what is open below a plunge onto the heap."""
     for e in range(search.state[0].level + 1):

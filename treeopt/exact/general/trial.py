@@ -8,7 +8,7 @@ import numpy as np
 
 from treeopt.exact.general.bounds import cost_at, lowest_cost, part_value, place_of
 from treeopt.exact.general.nodes import POINT, relaxed, row_at
-from treeopt.kernels.jit import kernel
+from treeopt.kernels.jit import lean
 
 if TYPE_CHECKING:
     from treeopt.exact.box_lists import Lists
@@ -20,7 +20,7 @@ REPAIRS = 3
 """Number of times that all rows are repaired in turn."""
 
 
-@kernel
+@lean
 def try_point(statement: Statement, search: General, at: int, box: Int32Array) -> None:
     """Ask about the cheapest point in the best leaves if it seems feasible and better."""
     state, room, p = search.state[0], search.room, box.size // 2
@@ -57,7 +57,7 @@ def try_point(statement: Statement, search: General, at: int, box: Int32Array) -
         state.asked_bound, state.asked_level = search.level[at].bound, at
 
 
-@kernel
+@lean
 def repair(features: Features, rows: Rows, now: Array, point: FloatArray) -> None:
     """Move the point within the common region so that rows hold, as far as this is simple."""
     for _ in range(REPAIRS):
@@ -85,7 +85,7 @@ def repair(features: Features, rows: Rows, now: Array, point: FloatArray) -> Non
                 point[k] = to
 
 
-@kernel
+@lean
 def logic_holds(rows: Rows, logic: Logic, now: Array, point: FloatArray) -> bool:
     """Return whether the point satisfies clauses and counts."""
     for i in range(logic.clause_start.size - 1):
@@ -109,7 +109,7 @@ def logic_holds(rows: Rows, logic: Logic, now: Array, point: FloatArray) -> bool
     return True
 
 
-@kernel
+@lean
 def sums_there(lists: Lists, level_sums: Array, now: Array, sums: FloatArray) -> bool:
     """Write all sums at the point; return False if it is in leaves that were dropped."""
     p = now.size
@@ -136,7 +136,7 @@ def sums_there(lists: Lists, level_sums: Array, now: Array, sums: FloatArray) ->
     return True
 
 
-@kernel
+@lean
 def value_there(
     features: Features, parts: Array, offset: float, now: Array, point: FloatArray, sums: FloatArray
 ) -> float:

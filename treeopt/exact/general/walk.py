@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.exact.descent import ONCE, Walk, go_to, move, new_walk
-from treeopt.exact.general.bounds import cost_at, first_reaching, lowest_cost, part_value
+from treeopt.exact.descent import go_to, move
+from treeopt.exact.general.bounds import cost_at, part_value
 from treeopt.exact.general.nodes import row_at
-from treeopt.exact.general.statement import OPEN
-from treeopt.kernels.jit import is_set, kernel
+from treeopt.exact.general.numbers import best_number, find_axis, find_valley
+from treeopt.exact.general.stroll import add_sums, set_reach
+from treeopt.kernels.jit import inlined, is_set, lean
 
 if TYPE_CHECKING:
-    from treeopt.exact.general.statement import Features, Logic, Rows, Statement
+    from treeopt.exact.general.statement import Rows, Statement
+    from treeopt.exact.general.stroll import Stroll
     from treeopt.types import Array, FloatArray, Int32Array
 
 GROWTH = 1.7
@@ -32,60 +34,6 @@ GROWTH = 1.7
 
 MAX_GROWTHS = 40
 """Number of times that the penalty grows."""
-
-
-class Stroll(NamedTuple):
-    """Where a descent stands.
-
-    Attributes
-    ----------
-    walk : Walk
-        Places of the point, and which boxes it is in.
-    x : float64 array
-        Its numbers.
-    sums : float64 array
-        Sums there.
-    along : float64 array
-        Room for the sums at a place of a line.
-    change : float64 array ``[sum, place]``
-        Room for the changes of all sums along all lines.
-    low, high : float64 arrays
-        How far each feature may move without leaving the leaves of the point; both are its number
-        if it is not flexible.
-    row_low, row_high : float64 arrays
-        Minimum and maximum of the rows if the features move so far.
-    row_scale : float64 array
-        Typical size of a violation of each row.
-    """
-
-    walk: Walk
-    x: FloatArray
-    sums: FloatArray
-    along: FloatArray
-    change: FloatArray
-    low: FloatArray
-    high: FloatArray
-    row_low: FloatArray
-    row_high: FloatArray
-    row_scale: FloatArray
-
-
-def new_stroll(statement: Statement, row_scale: FloatArray) -> Stroll:
-    """Return room for a descent."""
-    p, n_sums = statement.features.feature.size, statement.sums.size
-    n_places, n_rows = int(statement.leaves.place_start[-1]), row_scale.size
-    return Stroll(
-        walk=new_walk(statement.leaves),
-        x=np.zeros(p),
-        sums=np.zeros(n_sums),
-        along=np.zeros(n_sums),
-        change=np.zeros((n_sums, n_places + p)),
-        low=np.zeros(p),
-        high=np.zeros(p),
-        row_low=np.zeros(n_rows),
-        row_high=np.zeros(n_rows),
-        row_scale=row_scale,
-    )
 
 
 class Move(NamedTuple):
@@ -97,81 +45,7 @@ class Move(NamedTuple):
     merit: float
 
 
-@kernel
-def add_sums(statement: Statement, stroll: Stroll) -> None:
-    """Write the sums at the point, and their changes along all lines as differences."""
-    leaves, walk, change = statement.leaves, stroll.walk, stroll.change
-    outside, near = walk.outside, walk.near
-    for s in range(statement.sums.size):
-        for c in range(change.shape[1]):
-            change[s, c] = 0.0
-        total = statement.sums[s].constant
-        for t in range(statement.sums[s].start, statement.sums[s].end):
-            if is_set(leaves.stop):
-                return
-            n, here = 0, 0.0
-            for i in range(leaves.start[t], leaves.start[t + 1]):
-                if outside[i] < 2 * ONCE:
-                    near[n] = i
-                    n += 1
-                    if outside[i] == 0:
-                        here = leaves.value[i]
-            total += here
-            for a in range(n):
-                i = near[a]
-                if outside[i] > 0:
-                    k = outside[i] - ONCE
-                    first = leaves.place_start[k] + k
-                    change[s, first + leaves.low[k, i]] += leaves.value[i] - here
-                    change[s, first + leaves.high[k, i] + 1] -= leaves.value[i] - here
-        stroll.sums[s] = total
-
-
-@kernel
-def set_reach(statement: Statement, stroll: Stroll, is_flexible: bool) -> None:
-    """Write how far each feature may move, and the minimum and maximum of the rows."""
-    leaves, features, walk = statement.leaves, statement.features, stroll.walk
-    p = stroll.x.size
-    first, last = np.zeros(p, np.int64), np.empty(p, np.int64)
-    for k in range(p):
-        last[k] = leaves.place_start[k + 1] - leaves.place_start[k] - 1
-    if is_flexible:
-        for i in range(walk.outside.size):
-            if walk.outside[i] == 0:
-                for k in range(p):
-                    first[k] = max(first[k], leaves.low[k, i])
-                    last[k] = min(last[k], leaves.high[k, i])
-    for k in range(p):
-        own, origin = features.feature[k], leaves.place_start[k]
-        stroll.low[k] = stroll.high[k] = stroll.x[k]
-        if is_flexible and own.ordered and not own.is_priced:
-            low = features.place[origin + first[k]].low
-            high = features.place[origin + last[k]].high
-            if max(abs(low), abs(high)) < OPEN:
-                stroll.low[k] = min(stroll.x[k], low)
-                stroll.high[k] = max(stroll.x[k], high)
-    for r in range(statement.rows.row.size):
-        stroll.row_low[r] = stroll.row_high[r] = 0.0
-        for i in range(statement.rows.row[r].start, statement.rows.row[r].end):
-            k, a = statement.rows.entry[i].feature, statement.rows.entry[i].factor
-            one, other = a * stroll.low[k], a * stroll.high[k]
-            stroll.row_low[r] += min(one, other)
-            stroll.row_high[r] += max(one, other)
-
-
-@kernel
-def fix_feature(features: Features, rows: Rows, stroll: Stroll, k: int, sign: float) -> None:
-    """Keep a feature at its number in the minimum and maximum of the rows; undo it by sign -1."""
-    if stroll.low[k] == stroll.high[k]:
-        return
-    for i in range(features.feature[k].row_start, features.feature[k].row_end):
-        r, a = rows.of[i].row, rows.of[i].factor
-        one, other = a * stroll.low[k], a * stroll.high[k]
-        stroll.row_low[r] += sign * (a * stroll.x[k] - min(one, other))
-        stroll.row_high[r] += sign * (a * stroll.x[k] - max(one, other))
-
-
-@kernel
+@lean
 def parts_merit(
     parts: Array, sums: FloatArray, penalty: float, x: float, k: int, point: FloatArray
 ) -> float:
@@ -190,107 +64,17 @@ def parts_merit(
     return total
 
 
-@kernel
+@lean
 def row_penalty(rows: Rows, scale: FloatArray, r: int, low: float, high: float) -> float:
     """Return the relative violation of a row that can have the values of an interval."""
     row = rows.row[r]
     return max(row.low - high, low - row.high, 0.0) / scale[r]
 
 
-@kernel
-def number_merit(
-    features: Features,
-    rows: Rows,
-    stroll: Stroll,
-    k: int,
-    place: int,
-    step: tuple[float, float],
-    penalty: float,
-) -> float:
-    """Return the cost of a feature after a step from one number to another, plus penalties.
-
-    Before a step, the feature must be fixed in the rows, see `fix_feature`.
-    """
-    before, x = step
-    total = 0.0
-    if features.feature[k].has_table:
-        total = features.place[features.feature[k].place_start + place].table
-    elif features.feature[k].is_priced:
-        total = cost_at(features, k, x)
-    for i in range(features.feature[k].row_start, features.feature[k].row_end):
-        r, rise = rows.of[i].row, rows.of[i].factor * (x - before)
-        low, high = stroll.row_low[r] + rise, stroll.row_high[r] + rise
-        total += penalty * row_penalty(rows, stroll.row_scale, r, low, high)
-    return total
-
-
-@kernel
-def best_number(
-    features: Features,
-    rows: Rows,
-    stroll: Stroll,
-    k: int,
-    first: int,
-    last: int,
-    before: float,
-    penalty: float,
-) -> tuple[int, float, float]:
-    """Return the best number of a range of places among a few: its place, itself, its merit.
-
-    See `number_merit`. A range of several places must ascend.
-    """
-    own, origin = features.feature[k], features.feature[k].place_start
-    low, high = features.place[origin + first].low, features.place[origin + last].high
-    best = min(max(before, low), high)
-    merit = number_merit(features, rows, stroll, k, first, (before, best), penalty)
-    if low == high or own.has_table:
-        return first, best, merit
-    if own.is_priced:
-        x = lowest_cost(features, k, first, last, 0.0)[1]
-        value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
-        if value < merit:
-            best, merit = x, value
-    for i in range(own.row_start, own.row_end):
-        r, factor = rows.of[i].row, rows.of[i].factor
-        for s in range(2):
-            limit = rows.row[r].low if s == 0 else rows.row[r].high
-            if np.isinf(limit):
-                continue
-            # Rows that hold between two limits need one end of their interval at each.
-            now = stroll.row_high[r] if s == 0 else stroll.row_low[r]
-            x = before + (limit - now) / factor
-            if own.is_integer:
-                x = np.floor(x) if (s == 1) == (factor > 0) else np.ceil(x)
-            x = min(max(x, low), high)
-            if x != best:
-                value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
-                if value < merit:
-                    best, merit = x, value
-    if first == last:
-        return first, best, merit
-    place = first_reaching(features, k, best, first, last)
-    if features.place[origin + place].low <= best:
-        return place, best, merit
-    # The number lies between two places. Take the better one of their ends.
-    best = features.place[origin + place].low
-    merit = number_merit(features, rows, stroll, k, first, (before, best), penalty)
-    x = features.place[origin + place - 1].high
-    value = number_merit(features, rows, stroll, k, first, (before, x), penalty)
-    return (place - 1, x, value) if value < merit else (place, best, merit)
-
-
-@kernel
-def logic_penalty(
-    rows: Rows,
-    logic: Logic,
-    at: Int32Array,
-    point: FloatArray,
-    scale: FloatArray,
-    k: int,
-    place: int,
-    x: float,
-) -> float:
+@lean
+def logic_penalty(statement: Statement, stroll: Stroll, k: int, place: int, x: float) -> float:
     """Return how many clauses are violated and counts exceeded, with one feature moved."""
+    rows, logic, at, point = statement.rows, statement.logic, stroll.walk.at, stroll.x
     total = 0.0
     for i in range(logic.clause_start.size - 1):
         worst = np.inf
@@ -301,7 +85,7 @@ def logic_penalty(
                 for e in range(rows.row[r].start, rows.row[r].end):
                     if rows.entry[e].feature == k:
                         value += rows.entry[e].factor * (x - point[k])
-                worst = min(worst, row_penalty(rows, scale, r, value, value))
+                worst = min(worst, row_penalty(rows, stroll.row_scale, r, value, value))
             else:
                 f = logic.literal[q].feature
                 c = logic.literal[q].mask + (place if f == k else at[f])
@@ -316,7 +100,7 @@ def logic_penalty(
     return total
 
 
-@kernel
+@lean
 def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
     """Return the merit of the point: objective plus penalties."""
     features, p = statement.features, stroll.x.size
@@ -331,84 +115,93 @@ def merit_of(statement: Statement, stroll: Stroll, penalty: float) -> float:
         if not statement.rows.row[r].is_literal:
             ends = stroll.row_low[r], stroll.row_high[r]
             total += penalty * row_penalty(statement.rows, stroll.row_scale, r, *ends)
-    return total + penalty * logic_penalty(
-        statement.rows, statement.logic, stroll.walk.at, stroll.x, stroll.row_scale, -1, 0, 0.0
-    )
+    return total + penalty * logic_penalty(statement, stroll, -1, 0, 0.0)
 
 
-@kernel
-def any_change(stroll: Stroll, at: int) -> bool:
-    """Return whether a sum changes at a place of a line, by its number among all places."""
-    changed = False
-    for s in range(stroll.sums.size):
-        changed |= stroll.change[s, at] != 0.0
-    return changed
-
-
-@kernel
+@lean
 def best_move(statement: Statement, stroll: Stroll, merit: float, penalty: float) -> Move:
     """Return the best move from the point along any line."""
-    leaves, features, p = statement.leaves, statement.features, stroll.x.size
-    rows, scale = statement.rows, stroll.row_scale
-    n_sums = statement.sums.size
-    logic, at = statement.logic, stroll.walk.at
-    has_logic = statement.logic.clause_start.size > 1 or statement.logic.counts.size > 0
     best = Move(-1, -1, 0.0, merit)
-    here_parts = parts_merit(statement.parts, stroll.sums, penalty, 0.0, -1, stroll.x)
-    for k in range(p):
-        is_factor = False
-        for i in range(statement.parts.size):
-            is_factor |= statement.parts[i].feature == k
-        origin = leaves.place_start[k] + k
-        place = stroll.walk.at[k]
-        here = stroll.x[k]
-        before = number_merit(features, rows, stroll, k, place, (here, here), penalty)
-        fix_feature(features, rows, stroll, k, 1.0)
-        if has_logic:
-            before += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, place, here)
-        rest = merit - before - here_parts
-        n_places, c = leaves.place_start[k + 1] - leaves.place_start[k], 0
-        least = rest
-        if features.feature[k].is_priced:
-            least += lowest_cost(features, k, 0, n_places - 1, 0.0)[0]
-        is_same = not features.feature[k].is_priced
-        is_same &= features.feature[k].row_start == features.feature[k].row_end
-        for s in range(n_sums):
-            stroll.along[s] = stroll.sums[s]
-        parts_here = here_parts
-        # Places between which no sum changes are examined together.
-        in_runs = features.feature[k].ordered and not features.feature[k].has_table
-        in_runs &= not has_logic and not is_factor
-        while c < n_places:
-            changed = False
-            for s in range(n_sums):
-                if stroll.change[s, origin + c] != 0.0:
-                    stroll.along[s] += stroll.change[s, origin + c]
-                    changed = True
-            first = last = c
-            while in_runs and last + 1 < n_places and not any_change(stroll, origin + last + 1):
-                last += 1
-            c = last + 1
-            if changed and not is_factor:
-                parts_here = parts_merit(statement.parts, stroll.along, penalty, 0.0, -1, stroll.x)
-            is_here = first <= place <= last
-            if is_same and not changed and not is_here and not has_logic and not is_factor:
-                continue
-            if not is_factor and least + parts_here >= best.merit:
-                continue  # whatever the number, and even if all rows hold
-            to, x, value = best_number(features, rows, stroll, k, first, last, here, penalty)
-            if is_factor:
-                parts_here = parts_merit(statement.parts, stroll.along, penalty, x, k, stroll.x)
-            value += rest + parts_here
-            if has_logic:
-                value += penalty * logic_penalty(rows, logic, at, stroll.x, scale, k, to, x)
-            if value < best.merit:
-                best = Move(k, to, x, value)
-        fix_feature(features, rows, stroll, k, -1.0)
+    parts = parts_merit(statement.parts, stroll.sums, penalty, 0.0, -1, stroll.x)
+    for k in range(stroll.x.size):
+        best = best_along(statement, stroll, k, parts, merit, best, penalty)
     return best
 
 
-@kernel
+@lean
+def best_along(
+    statement: Statement,
+    stroll: Stroll,
+    k: int,
+    parts_here: float,
+    merit: float,
+    best: Move,
+    penalty: float,
+) -> Move:
+    """Return the best move along feature ``k`` if it is better than the best so far.
+
+    ``parts_here`` and ``merit`` are those of the point.
+    """
+    features, logic, parts = statement.features, statement.logic, statement.parts
+    start = statement.leaves.place_start[k]
+    n_places = statement.leaves.place_start[k + 1] - start
+    axis = find_axis(features, statement.rows, stroll, k, penalty)
+    valley = find_valley(features, k, axis, n_places - 1, stroll.corners)
+    rest, here = merit - axis.merit - parts_here, stroll.walk.at[k]
+    has_logic = logic.clause_start.size > 1 or logic.counts.size > 0
+    if has_logic:
+        rest -= penalty * logic_penalty(statement, stroll, k, here, axis.x)
+    is_factor = False
+    for i in range(parts.size):
+        is_factor |= parts[i].feature == k
+    own = features.feature[k]
+    is_same = not (own.is_priced or axis.rows.shape[0] or has_logic or is_factor)
+    # Places between which no sum changes are examined together.
+    in_runs = own.ordered and not (own.has_table or has_logic or is_factor)
+    change, along = stroll.change[:, start + k : start + k + n_places], stroll.along
+    is_curved, factor = stroll.is_curved, stroll.factor
+    for s in range(along.size):
+        along[s] = stroll.sums[s]
+    value, first = parts_here, 0
+    while first < n_places:
+        changed = curved = False
+        for s in range(along.size):
+            if change[s, first] != 0.0:
+                along[s] += change[s, first]
+                value += factor[s] * change[s, first]
+                changed, curved = True, curved or is_curved[s]
+        last = run_end(change, first) if in_runs else first
+        c, first = first, last + 1
+        if is_same and not changed and not c <= here <= last:
+            continue
+        if curved and not is_factor:
+            value = parts_merit(parts, along, penalty, 0.0, -1, stroll.x)
+        if not is_factor and rest + valley.least + value >= best.merit:
+            continue  # whatever the number
+        to, x, total = best_number(features, k, axis, valley, c, last)
+        if is_factor:
+            value = parts_merit(parts, along, penalty, x, k, stroll.x)
+        total += rest + value
+        if has_logic:
+            total += penalty * logic_penalty(statement, stroll, k, to, x)
+        if total < best.merit:
+            best = Move(k, to, x, total)
+    return best
+
+
+@inlined
+def run_end(change: FloatArray, first: int) -> int:
+    """Return the last place from ``first`` on up to which no sum changes again."""
+    last = first + 1
+    while last < change.shape[1]:
+        for s in range(change.shape[0]):
+            if change[s, last] != 0.0:
+                return last - 1
+        last += 1
+    return last - 1
+
+
+@lean
 def descend(
     statement: Statement,
     stroll: Stroll,
