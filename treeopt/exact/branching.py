@@ -3,9 +3,10 @@
 Without a cut a tree's best box is the first of its list. A cut along a feature that leaves the
 first box on one side forces the tree, on the other side, to the first box that reaches over there.
 Walking down the list, each box that reaches further than all before it adds its loss to a range of
-cuts; difference arrays collect these ranges from all trees. Their sums are the gains of the left
-and right side of every cut. If a side gains as much as the slack, no point of interest lies there
-and the box gets narrower. Otherwise the cut with the largest product of both gains is chosen.
+cuts; difference arrays collect these ranges from all trees, and bits say where they are not 0.
+Their sums are the gains of the left and right side of every cut. If a side gains as much as the
+slack, no point of interest lies there and the box gets narrower. Otherwise the cut with the largest
+product of both gains is chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treeopt.kernels.jit import inlined, is_set, kernel
+from treeopt.kernels.jit import inlined, is_set, kernel, lean, trailing_zeros
 
 if TYPE_CHECKING:
     from treeopt.exact.box_lists import Lists
@@ -51,12 +52,14 @@ class Examined(NamedTuple):
 
 
 class CutRoom(NamedTuple):
-    """Room for `examine`; what is in it on entry does not matter.
+    """Room for `examine`. Losses and events are 0 on entry, unless the search was ended.
 
     Attributes
     ----------
     loss : float64 array
         Differences of the gains of the left and of the right side, per place.
+    event : int64 array
+        A bit for each place: whether it has a difference.
     touched, sum_of_losses : arrays
         Number and sum of the losses that were added, per feature.
     low, high : int32 arrays
@@ -66,6 +69,7 @@ class CutRoom(NamedTuple):
     """
 
     loss: FloatArray
+    event: IntArray
     touched: IntArray
     sum_of_losses: FloatArray
     low: Int32Array
@@ -74,11 +78,40 @@ class CutRoom(NamedTuple):
     common_high: Int32Array
 
 
+def new_events(n_places: int) -> IntArray:
+    """Return one bit for each place, all 0."""
+    return np.zeros(n_places // 64 + 1, np.int64)
+
+
+@lean
+def mark(event: IntArray, i: int) -> None:
+    """Set a bit."""
+    event[i >> 6] |= np.int64(1) << (i & 63)
+
+
+@lean
+def take_event(event: IntArray, i: int, last: int) -> int:
+    """Return the first bit from ``i`` to ``last`` that is set, and clear it; else ``last + 1``."""
+    word = i >> 6
+    bits = event[word] & (np.int64(-1) << (i & 63))
+    while bits == 0:
+        word += 1
+        if word << 6 > last:
+            return last + 1
+        bits = event[word]
+    found = (word << 6) + trailing_zeros(bits)
+    if found > last:
+        return last + 1
+    event[word] &= ~(np.int64(1) << (found & 63))
+    return int(found)
+
+
 def new_cut_room(p: int, n_places: int) -> CutRoom:
     """Return room for a grid of ``p`` features."""
     low, high, common_low, common_high = (np.empty(p, np.int32) for _ in range(4))
     return CutRoom(
-        loss=np.empty((2, n_places)),
+        loss=np.zeros((2, n_places)),
+        event=new_events(n_places),
         touched=np.empty(p, np.int64),
         sum_of_losses=np.empty(p),
         low=low,
@@ -166,7 +199,7 @@ def add_losses(
     active = np.empty(p, np.int64)
     reach_low = np.empty(p, np.int64)
     reach_high = np.empty(p, np.int64)
-    loss, touched, sum_of_losses = room.loss, room.touched, room.sum_of_losses
+    loss, event, touched, sum_of_losses = room.loss, room.event, room.touched, room.sum_of_losses
     new_low, new_high = room.low, room.high
     common_low, common_high = room.common_low, room.common_high
     for t in range(n_trees):
@@ -199,15 +232,13 @@ def add_losses(
                 high = min(row_box[row, p + k], box[p + k])
                 if low < reach_low[a] or high > reach_high[a]:
                     origin = place_start[k]
-                    if touched[k] == 0:
-                        clear_losses(loss, origin + box[k], origin + box[p + k])
                     touched[k] += 1
                     sum_of_losses[k] += lost
                     if low < reach_low[a]:
-                        lose_between(loss, 0, origin + low, origin + reach_low[a], lost)
+                        lose_between(loss, event, 0, origin + low, origin + reach_low[a], lost)
                         reach_low[a] = low
                     if high > reach_high[a]:
-                        lose_between(loss, 1, origin + reach_high[a], origin + high, lost)
+                        lose_between(loss, event, 1, origin + reach_high[a], origin + high, lost)
                         reach_high[a] = high
                     if reach_low[a] == box[k] and reach_high[a] == box[p + k]:
                         n_active -= 1
@@ -224,19 +255,15 @@ def add_losses(
     return work
 
 
-@kernel
-def clear_losses(loss: FloatArray, first: int, last: int) -> None:
-    """Set the losses of a range of places to zero."""
-    for c in range(first, last + 1):
-        loss[0, c] = 0.0
-        loss[1, c] = 0.0
-
-
 @inlined
-def lose_between(loss: FloatArray, side: int, begin: int, end: int, lost: float) -> None:
+def lose_between(
+    loss: FloatArray, event: IntArray, side: int, begin: int, end: int, lost: float
+) -> None:
     """Add a loss on one side to the cuts after the places from ``begin`` to before ``end``."""
     loss[side, begin] += lost
     loss[side, end] -= lost
+    mark(event, begin)
+    mark(event, end)
 
 
 @inlined
@@ -258,20 +285,28 @@ def best_cut(
         off = 2.0**-52 * (2 * room.touched[k] + 2) * room.sum_of_losses[k]
         safe = slack + off
         origin = place_start[k]
-        left, right = 0.0, 0.0
+        left, right, is_over = 0.0, 0.0, False
         work += box[p + k] - box[k]
-        for c in range(box[k], box[p + k]):
-            left += room.loss[0, origin + c]
-            right += room.loss[1, origin + c]
-            if left >= safe:
-                room.low[k] = max(room.low[k], c + 1)
-            if right >= safe:
-                room.high[k] = min(room.high[k], c)
-                break
-            score = max(left, gain_floor) * max(right, gain_floor)
-            if score > best_score:
-                best_score, feature, cut = score, k, c
-                left_gain, right_gain = left - off, right - off
+        end = origin + box[p + k]
+        i = take_event(room.event, origin + box[k], end)
+        while i <= end:
+            left += room.loss[0, i]
+            right += room.loss[1, i]
+            room.loss[0, i] = room.loss[1, i] = 0.0
+            after = take_event(room.event, i + 1, end)
+            # All cuts from ``i`` to before the next event gain the same.
+            if i < end and not is_over:
+                c = i - origin
+                if right >= safe:
+                    room.high[k] = min(room.high[k], c)
+                    is_over = True
+                if left >= safe:
+                    room.low[k] = max(room.low[k], c + 1 if is_over else min(after, end) - origin)
+                score = max(left, gain_floor) * max(right, gain_floor)
+                if score > best_score and not is_over:
+                    best_score, feature, cut = score, k, c
+                    left_gain, right_gain = left - off, right - off
+            i = after
     return best_score, feature, cut, left_gain, right_gain, work
 
 

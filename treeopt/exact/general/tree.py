@@ -12,28 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treeopt.exact.box_lists import Lists, cut_features, first_meets, meets
-from treeopt.exact.branching import new_cut_room
-from treeopt.exact.exact_settings import ExactSettings
-from treeopt.exact.general.nodes import (
-    FEATURE_ROOM,
-    GENERAL_STATE,
-    LEVEL,
-    LEVEL_SUM,
-    MAX_RAYS,
-    NOTHING,
-    ROWS,
-    General,
-    Room,
-    filter_node,
-    is_closed,
-    objective_bound,
-    raise_rows,
-    set_slacks,
-)
+from treeopt.exact.box_lists import cut_features, first_meets, meets
+from treeopt.exact.general.multipliers import raise_rows
+from treeopt.exact.general.nodes import filter_node, is_closed, objective_bound, set_slacks
 from treeopt.exact.general.propagate import all_ends
+from treeopt.exact.general.search_state import NOTHING, ROWS, General
 from treeopt.exact.general.trial import try_point
-from treeopt.exact.tree_search import Heap, pop, push, take_child
+from treeopt.exact.tree_search import pop, push, take_child
 from treeopt.kernels.jit import is_set, kernel, lean
 from treeopt.kernels.list_boxes import copy_row
 
@@ -43,58 +28,6 @@ if TYPE_CHECKING:
 
 DONE, PAUSED, FULL, ASKED = range(4)
 """What `advance` returns: no node is open; the work is done; the pool needs room; see `asked`."""
-
-
-def new_general(statement: Statement, tolerance: float, settings: ExactSettings) -> General:
-    """Return a search whose root is open."""
-    leaves = statement.leaves
-    p, n_boxes = leaves.low.shape[0], leaves.value.size
-    n_trees, n_sums = leaves.start.size - 1, statement.sums.size
-    levels, room, n_rows = settings.max_levels, settings.heap_nodes, statement.rows.row.size
-    n_places = int(leaves.place_start[-1])
-    state = np.zeros(1, GENERAL_STATE)
-    state["level"], state["plunge_nodes"], state["n_unused"] = -1, settings.plunge_nodes, room
-    state["best"] = state["tie_bound"] = np.inf
-    state["tolerance"] = tolerance
-    search = General(
-        state=state,
-        heap=Heap(
-            bound=np.empty(room),
-            node=np.empty(room, np.int64),
-            pool=np.empty((room, 2 * p), np.int32),
-            unused=np.arange(room)[::-1].copy(),
-        ),
-        lists=Lists(
-            value=np.empty(n_boxes),
-            box=np.empty((n_boxes, 2 * p), np.int32),
-            arena=np.empty(8 * (n_boxes + n_trees + 2 * n_sums + 2), np.int32),
-        ),
-        level=np.zeros(levels, LEVEL),
-        level_box=np.empty((levels, 2 * p), np.int32),
-        level_y=np.zeros((levels, n_rows)),
-        level_sum=np.zeros((levels, max(n_sums, 1)), LEVEL_SUM),
-        root_y=np.zeros(n_rows),
-        rays=np.zeros((MAX_RAYS, n_rows)),
-        room=_new_room(p, n_places, n_sums),
-    )
-    root = np.append(np.zeros(p), np.diff(leaves.place_start) - 1).astype(np.int32)
-    push(search.state, search.heap, root, -np.inf)
-    return search
-
-
-def _new_room(p: int, n_places: int, n_sums: int) -> Room:
-    """Return room for the steps at a node."""
-    return Room(
-        cut=new_cut_room(p, n_places),
-        feature=np.zeros(p, FEATURE_ROOM),
-        point=np.zeros(p),
-        sums=np.zeros(n_sums),
-        slack=np.zeros(n_sums),
-        trial=np.zeros(n_sums),
-        changed=np.zeros(p, np.int64),
-        score=np.zeros((2, n_places)),
-        gain=np.zeros((2, n_places)),
-    )
 
 
 @kernel

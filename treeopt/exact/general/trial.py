@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeopt.exact.general.bounds import cost_at, lowest_cost, part_value, place_of
-from treeopt.exact.general.nodes import POINT, relaxed, row_at
+from treeopt.exact.general.multipliers import row_at
+from treeopt.exact.general.nodes import relaxed
+from treeopt.exact.general.search_state import POINT
 from treeopt.kernels.jit import lean
 
 if TYPE_CHECKING:
     from treeopt.exact.box_lists import Lists
-    from treeopt.exact.general.nodes import General
+    from treeopt.exact.general.search_state import General
     from treeopt.exact.general.statement import Features, Logic, Rows, Statement
     from treeopt.types import Array, FloatArray, Int32Array
 

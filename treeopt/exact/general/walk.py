@@ -19,7 +19,7 @@ import numpy as np
 
 from treeopt.exact.descent import go_to, move
 from treeopt.exact.general.bounds import cost_at, part_value
-from treeopt.exact.general.nodes import row_at
+from treeopt.exact.general.multipliers import row_at
 from treeopt.exact.general.numbers import best_number, find_axis, find_valley
 from treeopt.exact.general.stroll import add_sums, set_reach
 from treeopt.kernels.jit import inlined, is_set, lean
