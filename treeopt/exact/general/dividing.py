@@ -247,7 +247,9 @@ def best_cut(
                 is_over = last < min(min(after, end) - origin, own.new_high)
                 own.new_high = last if is_over else own.new_high
             elif own.slope < 0.0:
-                own.new_low = max(own.new_low, crossing(features, own, k, c, last, left, safe))
+                begin = crossing(features, own, k, c, last, left, safe)
+                if begin > c:
+                    own.new_low = max(own.new_low, begin)
             if left >= safe:
                 own.new_low = max(own.new_low, last)
             if right >= safe:

@@ -84,7 +84,7 @@ class GeneralSolver:
                 open_ends.append(k)
         if not open_ends:
             return
-        if self.regions.must:
+        if self.regions.pieces.must:
             box = np.append(np.zeros(p), np.diff(stated.places.start) - 1).astype(np.int32)
             factors = [k for k in open_ends if (statement.parts["feature"] == k).any()]
             if self.regions.is_bounded(box, factors):
@@ -170,8 +170,8 @@ class GeneralSolver:
         places = self.stated.places_at(own)
         for k in np.flatnonzero(features.feature["is_priced"]).tolist():
             at = float(own[k])
-            bound += self.regions.cost(k, at, int(places[k]))
-            size += self.regions.cost_size(k, at, int(places[k]))
+            bound += self.regions.pieces.cost(k, at, int(places[k]))
+            size += self.regions.pieces.cost_size(k, at, int(places[k]))
         gap = objective.sense * objective.value_at(x) - bound
         return float(2 * max(gap, 0.0) + 1e-13 * size)
 
@@ -385,7 +385,7 @@ class GeneralSolver:
             return
         # The predictions are the same in the whole box, so only the costs differ.
         x = middle if solved.x is None else stated.point(solved.x)
-        cost = self.regions.cost_of(x[stated.columns], slopes)
+        cost = self.regions.pieces.cost_of(x[stated.columns], slopes)
         value = self.problem.objective.sense * self.problem.objective.value_at(x)
         rounding = self._rounding_at(x)
         bound = max(bound, value - cost + solved.bound - rounding)
