@@ -331,6 +331,29 @@ def test_categories_in_words():
     assert single and several
 
 
+def test_constraints_and_costs_in_words():
+    made, X, _ = model("forest")
+    rows = ["a + b <= 1e9", treeopt.Predicted(made, low=-1e9)]
+    res = treeopt.maximize(made, X, constraints=rows, cost={"a": 0.5})
+    lines = str(res).splitlines()
+    assert "is the maximum value" in lines[0]
+    parts = [f"{value:.6g} ({label})" for label, value in res.terms.items()]
+    assert lines[2] == f"The value is the sum of {parts[0]} and {parts[1]}."
+    assert lines[3] == "The constraints hold, with a slack of:"
+    for line, (label, slack) in zip(lines[4:6], res.slack.items(), strict=True):
+        assert line.startswith(f"  {label} ") and float(line[2 + len(label) :]) == pytest.approx(slack)
+    assert lines[6] == "The prediction does not change while:"
+
+
+def test_only_predictions_are_called_so():
+    made, X, _ = model("forest")
+    whole = treeopt.WeightedSum([(0.5, made), (0.5, made)])
+    for objective in (whole, treeopt.Product("a", made), treeopt.Price({"a": 1.0})):
+        assert "is the minimum value" in str(treeopt.minimize(objective, X))
+    limit = treeopt.Predicted(made, low=-1e9)
+    assert "is the minimum prediction" in str(treeopt.minimize(made, X, constraints=limit))
+
+
 def test_many_features_are_cut_short():
     case = fitted("sklearn", "RandomForestRegressor, auto, wide")
     text = str(treeopt.minimize(case.model, case.X))

@@ -252,6 +252,16 @@ def test_what_is_not_proven_in_time_is_nan() -> None:
         res.binding(time_limit=-1)
 
 
+def test_the_time_limit_is_that_of_the_decision() -> None:
+    """The decision ends at once; without its constraint, the proof takes very long."""
+    constraint = AtMost(0, range(20))
+    res = treeopt.maximize(hardest()[0], [(0, 1)] * 20, constraints=constraint, time_limit=2)
+    assert res.status is Status.OPTIMAL
+    begin = perf_counter()
+    assert np.isnan(res.binding()[next(iter(res.slack))])
+    assert perf_counter() - begin < 60
+
+
 def test_results_without_a_proof() -> None:
     res = treeopt.maximize(MODEL, BOX, constraints=["cement >= 11"])
     with pytest.raises(InputError, match=says("binding is not available", "INFEASIBLE", "Relax")):

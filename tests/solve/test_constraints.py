@@ -397,13 +397,13 @@ def test_outputs_of_classifiers() -> None:
 # Costs and objectives
 
 WRONG_COSTS = {
-    "a model": (MODEL, ("cost has", "Ensemble", "WeightedSum")),
-    "a fitted model": (DecisionTreeRegressor().fit([[0.0]], [1.0]), ("cost has", "WeightedSum")),
-    "a number": (3.0, ("cost has 3.0", "mapping of prices")),
-    "text": ("cement", ("cost has 'cement'", "mapping of prices")),
+    "a model": (MODEL, ("cost is", "Ensemble", "WeightedSum")),
+    "a fitted model": (DecisionTreeRegressor().fit([[0.0]], [1.0]), ("cost is", "WeightedSum")),
+    "a number": (3.0, ("cost is 3.0", "mapping of prices")),
+    "text": ("cement", ("cost is 'cement'", "mapping of prices")),
     "a list with a model": ([{"water": 1.0}, MODEL], ("cost has", "Ensemble")),
-    "a product": (Product("water", MODEL), ("cost has", "Product")),
-    "a sum with a model": (WeightedSum([(1.0, MODEL)]), ("cost has", "WeightedSum")),
+    "a product": (Product("water", MODEL), ("cost is", "Product")),
+    "a sum with a model": (WeightedSum([(1.0, MODEL)]), ("cost is", "WeightedSum")),
     "prices in a list": (Price([1.0]), ("price is [1.0]", "mapping")),
     "an unknown feature": ({"steam": 1.0}, ("cost", "'steam'")),
     "a feature twice": ({"water": 1.0, 1: 2.0}, ("cost", "twice")),

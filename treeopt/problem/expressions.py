@@ -673,8 +673,9 @@ class _Parser:
         problem = "there is no operator between two names or numbers"
         if token.text == ".":
             problem = "a name with a point needs backticks"
-        product = "Write * for a product. " if before.kind == "number" else ""
-        remedy = f"{product}Put a name with blanks or points in backticks: {name}."
+        remedy = f"Put a name with blanks or points in backticks: {name}."
+        if before.kind == "number":
+            remedy = f"Write {before.text}*{token.text} for a product, or {name} for a name."
         return self.error(token.at, problem, remedy)
 
     def unknown(self, token: _Token) -> InputError:

@@ -46,9 +46,9 @@ class Objective:
 
     @cached_property
     def prediction(self) -> Prediction | None:
-        """The objective as the prediction of one model; None if it is anything else."""
+        """The objective as one sum with a link, for plain problems; None if it is anything else."""
         term = self.terms[0]
-        if len(self.terms) > 1 or not isinstance(term, ModelTerm) or term.weight != 1:
+        if not self.is_prediction or not isinstance(term, ModelTerm):
             return None
         model = term.response.model
         if isinstance(model, Softmax) or isinstance(self.inputs, Joint):
@@ -59,6 +59,12 @@ class Objective:
     def responses(self) -> tuple[Response, ...]:
         """The predictions in the objective."""
         return tuple(t.response for t in self.terms if isinstance(t, ModelTerm | ProductTerm))
+
+    @property
+    def is_prediction(self) -> bool:
+        """Whether the value is the prediction of one model, and nothing else."""
+        first, *others = self.terms
+        return isinstance(first, ModelTerm) and first.weight == 1 and not others
 
     def weight_of(self, term: Term) -> float:
         """Return the factor of a term; costs are subtracted if the objective is maximized."""
@@ -159,8 +165,9 @@ def costs_of(cost: Any) -> list[Any]:
         elif isinstance(entry, Price | Change):
             found.append((1.0, entry))
         else:
+            verb = "is" if entry is cost else "has"
             raise InputError(
-                f"cost has {shown(entry)}. Pass a mapping of prices, treeopt.Price or "
+                f"cost {verb} {shown(entry)}. Pass a mapping of prices, treeopt.Price or "
                 "treeopt.Change, or a list of these. Add models by treeopt.WeightedSum."
             )
     return found

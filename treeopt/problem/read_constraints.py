@@ -305,6 +305,8 @@ def _from_predicted(given: Predicted, name: str, responses: Responses) -> Constr
         )
     response = responses.of(Asked(given.model, given.output, given.class_index))
     source = response.model.source
+    if given.class_index is not None:
+        source += f", class {given.class_index}"
     label = f"{source} >= {low:.10g}" if np.isinf(high) else f"{source} <= {high:.10g}"
     if np.isfinite(low) and np.isfinite(high):
         label = f"{low:.10g} <= {source} <= {high:.10g}"

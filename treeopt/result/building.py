@@ -66,6 +66,7 @@ def build_decision(
         _point=x,
         _inputs=problem.inputs,
         _columns=columns,
+        _is_prediction=objective.is_prediction,
         _free=frozenset(np.flatnonzero(~problem.space.fixed).tolist()),
         _find_binding=find_binding,
     )

@@ -12,7 +12,13 @@ from treeopt.arguments import read_time_limit
 from treeopt.errors import InputError
 from treeopt.model.frames import Columns, frame_of, labeled
 from treeopt.model.joint import Inputs
-from treeopt.result.words import effort_in_words, region_in_words, value_in_words
+from treeopt.result.words import (
+    effort_in_words,
+    region_in_words,
+    slack_in_words,
+    terms_in_words,
+    value_in_words,
+)
 from treeopt.run.status import Status
 from treeopt.types import Array
 
@@ -65,8 +71,9 @@ class Decision:
     message : str
         Reason for the end of the run, in words.
     conflict : tuple of str
-        If there is no admissible point: a smallest set of constraints and bounds that contradict
-        each other. The problem is feasible if any one of them is left out. Empty otherwise.
+        If there is no admissible point: a smallest set of constraints, bounds and fixed values that
+        contradict each other. The problem is feasible if any one of them is left out. Empty
+        otherwise.
     region : Region or None
         The box around `x` in which every input has the same prediction, with the attributes
         ``lower``, ``upper`` and ``categories``. It lies within the bounds. None if there is no
@@ -107,6 +114,7 @@ class Decision:
     _point: Array | None
     _inputs: Inputs
     _columns: Columns | None = None
+    _is_prediction: bool = True
     _free: frozenset[int] = frozenset()
     _find_binding: FindBinding | None = None
 
@@ -131,7 +139,8 @@ class Decision:
         Parameters
         ----------
         time_limit : float, optional
-            Maximum time of the whole call in seconds. If None, there is no limit.
+            Maximum time of the whole call in seconds. If None, it is that of the decision, if there
+            was one.
 
         Returns
         -------
@@ -208,7 +217,7 @@ class Decision:
             return f"There is no admissible point: {self.message}."
         if self._point is None or self.region is None:
             return f"{self.message[:1].upper()}{self.message[1:]}."
-        what = "prediction" if self.fun == self.prediction else "value"
+        what = "prediction" if self._is_prediction else "value"
         value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized, what)
         model = self._inputs
         names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]
@@ -216,6 +225,8 @@ class Decision:
         lines = [
             value_in_words(*value),
             effort_in_words(self.message, self.time, self.nfev, self.nodes),
+            *terms_in_words(self.terms),
+            *slack_in_words(self.slack),
             *region_in_words(names, labeled(self._point, model), self.region, self._free),
         ]
         return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -50,6 +50,23 @@ def effort_in_words(message: str, time: float, nfev: int, nodes: int) -> str:
     """Return a sentence about the end of a run, its duration and its counts."""
     counts = f"{counted(nfev, 'evaluation')} and {counted(nodes, 'node')}"
     return f"{message[:1].upper()}{message[1:]}, after {time:.3g} s, {counts}."
+
+
+def terms_in_words(terms: Mapping[str, float]) -> list[str]:
+    """Return a line with what each term adds to the value, if there are several."""
+    if len(terms) < 2:
+        return []
+    parts = [f"{_spelled(value, DIGITS)} ({label})" for label, value in terms.items()]
+    return [f"The value is the sum of {', '.join(parts[:-1])} and {parts[-1]}."]
+
+
+def slack_in_words(slack: Mapping[str, float]) -> list[str]:
+    """Return a line with the slack of each constraint."""
+    if not slack:
+        return []
+    width = max(map(len, slack))
+    lines = [f"  {label:<{width}}   {_spelled(left, DIGITS)}" for label, left in slack.items()]
+    return ["The constraints hold, with a slack of:", *lines]
 
 
 def region_in_words(

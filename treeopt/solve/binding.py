@@ -36,6 +36,8 @@ class BindingFinder:
         The method that solved it.
     gap, seed, n_jobs
         The options of its run, see `Run`.
+    seconds : float or None
+        The time limit of its run.
     """
 
     problem: Problem
@@ -43,16 +45,21 @@ class BindingFinder:
     gap: float
     seed: int
     n_jobs: int
+    seconds: float | None
 
     @classmethod
     def of(cls, problem: Problem, method: Method, run: Run) -> BindingFinder:
         """Return the finder for a run. It does not keep what the run has cached."""
-        return cls(replace(problem, limits=None), method, run.gap, run.seed, run.n_jobs)
+        limits = replace(problem, limits=None)
+        return cls(limits, method, run.gap, run.seed, run.n_jobs, run.limits.seconds)
 
     @quiet
     def __call__(self, decision: Decision, seconds: float | None) -> dict[str, float]:
-        """Return the gains by label, the largest first; NaN if a limit was reached."""
-        session = _Session(self, decision, seconds)
+        """Return the gains by label, the largest first; NaN if a limit was reached.
+
+        The time limit is that of the decision unless one is passed.
+        """
+        session = _Session(self, decision, self.seconds if seconds is None else seconds)
         gains: dict[str, float] = {}
         for item in [*constraints_of(self.problem), *self._free_bounds()]:
             gain = session.gain_without(item)

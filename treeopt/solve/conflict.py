@@ -1,4 +1,4 @@
-"""Find a smallest set of constraints and bounds that contradict each other."""
+"""Find a smallest set of constraints, bounds and fixed values that contradict each other."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from treeopt.run.limits import Limits
 from treeopt.run.run import Run
 from treeopt.run.status import Status
 from treeopt.solve.methods import METHODS
-from treeopt.solve.relaxing import Item, bounds_of, constraints_of, keep_only
+from treeopt.solve.relaxing import Item, bounds_of, constraints_of, fixed_values_of, keep_only
 
 
 def find_conflict(problem: Problem, limits: Limits) -> tuple[tuple[str, ...], bool]:
-    """Return the labels of contradicting constraints and bounds, and whether the set is smallest.
+    """Return the labels of what contradicts each other, and whether the set is smallest.
 
     Smallest means that the problem is feasible if any one of them is left out. The problem must be
     infeasible. If a limit is reached, the set may contain more than necessary.
     """
-    kept, bounds, undecided = constraints_of(problem), bounds_of(problem), False
-    if _status(problem, kept, limits) is Status.INFEASIBLE:
-        bounds = []
-    kept += bounds
+    kept, undecided = constraints_of(problem), False
+    if _status(problem, kept, limits) is not Status.INFEASIBLE:
+        kept += [*bounds_of(problem), *fixed_values_of(problem)]
     for item in list(kept):
         if limits.is_over():
             return tuple(each.label for each in kept), False
@@ -50,7 +49,8 @@ def _status(problem: Problem, items: Sequence[Item], limits: Limits) -> Status:
 
 def conflict_in_words(labels: Sequence[str], is_smallest: bool) -> str:
     """Return a sentence about a conflict."""
-    quoted = [f"the {each}" if " bound of " in each else f"'{each}'" for each in labels]
+    parts = " bound of ", "fixed value of "
+    quoted = [f"the {each}" if any(p in each for p in parts) else f"'{each}'" for each in labels]
     if len(quoted) == 1:
         return f"no admissible point satisfies {quoted[0]}"
     listed = f"{', '.join(quoted[:-1])} and {quoted[-1]}"

@@ -1,4 +1,4 @@
-"""Leave out constraints and bounds of a problem."""
+"""Leave out constraints, bounds and fixed values of a problem."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from treeopt.problem.choices import Choices
 from treeopt.problem.constraints import Constraint, unique_labels
 from treeopt.problem.problem import Problem, make_problem
 
+VALUE = 2
+"""In place of a side, a fixed value."""
+
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A constraint, or one bound of a feature.
+    """A constraint, one bound of a feature, or its fixed value.
 
     Attributes
     ----------
     label : str
         How results call it.
     constraint : Constraint or None
-        The constraint; None for a bound.
+        The constraint; None for a bound or a value.
     column, side : int
-        The feature of the bound, and 0 for its lower or 1 for its upper bound.
+        The feature, and 0 for its lower bound, 1 for its upper bound or `VALUE` for its value.
     open_end : float
         The bound of the feature if this one is left out.
     """
@@ -46,18 +49,34 @@ def bounds_of(problem: Problem) -> list[Item]:
 
     Infinite bounds are left out, and so are the bounds 0 and 1 of Boolean columns.
     """
-    choices, names = problem.choices, problem.inputs.feature_names
-    labels = names if choices.columns is None else [*map(str, choices.columns.labels)]
-    found = []
+    choices, found = problem.choices, []
     for column, pair in enumerate(choices.pairs):
         if column in problem.fixed or column in {*problem.inputs.categories, *choices.values}:
             continue
         ends = (0.0, 1.0) if _is_boolean(choices, column) else (-np.inf, np.inf)
         for side, kind in enumerate(("lower", "upper")):
             if np.isfinite(pair[side]) and pair[side] != ends[side]:
-                name = labels[column] if labels else f"x[{column}]"
-                found.append(Item(f"{kind} bound of {name}", None, column, side, ends[side]))
+                label = f"{kind} bound of {_name_of(problem, column)}"
+                found.append(Item(label, None, column, side, ends[side]))
     return found
+
+
+def fixed_values_of(problem: Problem) -> list[Item]:
+    """Return the fixed values of features without categories and lists of values."""
+    others = {*problem.inputs.categories, *problem.choices.values}
+    return [
+        Item(f"fixed value of {_name_of(problem, column)}", None, column, VALUE)
+        for column, value in problem.fixed.items()
+        if column not in others and not np.isnan(value)
+    ]
+
+
+def _name_of(problem: Problem, column: int) -> str:
+    """Return the name of a feature."""
+    columns, names = problem.choices.columns, problem.inputs.feature_names
+    if columns is not None:
+        return str(columns.labels[column])
+    return names[column] if names else f"x[{column}]"
 
 
 def _is_boolean(choices: Choices, column: int) -> bool:
@@ -67,11 +86,14 @@ def _is_boolean(choices: Choices, column: int) -> bool:
 
 
 def keep_only(problem: Problem, items: Collection[Item]) -> Problem:
-    """Return the problem with some of its constraints and bounds, on the same grid."""
+    """Return the problem with some of its constraints, bounds and values, on the same grid."""
     kept = {(item.column, item.side) for item in items}
-    dropped = [item for item in bounds_of(problem) if (item.column, item.side) not in kept]
+    every = [*bounds_of(problem), *fixed_values_of(problem)]
+    dropped = [item for item in every if (item.column, item.side) not in kept]
+    free = {item.column for item in dropped if item.side == VALUE}
     constraints = tuple(item.constraint for item in items if item.constraint is not None)
-    return problem.without(constraints, _open(problem.choices, dropped))
+    relaxed = problem.without(constraints, _open(problem.choices, dropped))
+    return replace(relaxed, fixed={k: v for k, v in problem.fixed.items() if k not in free})
 
 
 def leave_out(problem: Problem, item: Item) -> Problem:
@@ -87,5 +109,8 @@ def _open(choices: Choices, dropped: Iterable[Item]) -> Choices:
     """Return the allowed inputs without some bounds."""
     pairs = choices.pairs.copy()
     for item in dropped:
-        pairs[item.column, item.side] = item.open_end
+        if item.side == VALUE:
+            pairs[item.column] = -np.inf, np.inf
+        else:
+            pairs[item.column, item.side] = item.open_end
     return replace(choices, pairs=pairs)

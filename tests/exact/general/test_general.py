@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint
 
 import treeopt
-from tests.support.brute import Costs, Matrix, Question, Truth, check_general, solve
+from tests.support.brute import Column, Costs, Matrix, Question, Truth, check_general, solve
 from tests.support.decisions import FUZZ, change_settings, slow, stump, tree_of
 from tests.support.questions import CONSTRAINTS, OBJECTIVES, random_question
 from treeopt import (
@@ -310,6 +310,17 @@ NO_POINT: list[tuple[Any, dict[str, Any], list[str]]] = [
 ]
 
 
+def test_fixed_values_that_contradict_a_row_are_named() -> None:
+    res = treeopt.maximize(
+        Price({"a": 1.0, "b": 2.0}),
+        {"a": (0, 1), "b": (0, 1), "c": (0, 1)},
+        fixed={"a": 0.8, "b": 0.7, "c": 0.5},
+        constraints=["a + b <= 1", "c >= 0.2"],
+    )
+    assert res.conflict == ("a + b <= 1", "fixed value of a", "fixed value of b")
+    assert "'a + b <= 1', the fixed value of a and the fixed value of b" in res.message
+
+
 @pytest.mark.parametrize(("bounds", "options", "rows"), NO_POINT)
 def test_rows_that_contradict_each_other(
     bounds: Any, options: dict[str, Any], rows: list[str]
@@ -330,10 +341,12 @@ def labeled_constraints(question: Question) -> dict[str, Any]:
 
 
 def only(question: Question, kept: Sequence[str], constraints: dict[str, Any]) -> Question:
-    """Return the question with some constraints and bounds; all others are dropped."""
+    """Return the question with some constraints, bounds and fixed values, without all others."""
     columns = []
     for column in question.columns:
-        if column.values is None:
+        if has_fixed_number(column) and fixed_label(column) not in kept:
+            column = Column(column.key)
+        elif column.values is None:
             sides = (f"{side} bound of {column.key}" in kept for side in ("lower", "upper"))
             ends = zip((column.low, column.high), sides, (-np.inf, np.inf), strict=True)
             low, high = (end if is_kept else without for end, is_kept, without in ends)
@@ -341,6 +354,17 @@ def only(question: Question, kept: Sequence[str], constraints: dict[str, Any]) -
         columns.append(column)
     own = [constraint for label, constraint in constraints.items() if label in kept]
     return replace(question, columns=columns, terms=[], constraints=own)
+
+
+def has_fixed_number(column: Column) -> bool:
+    """Return whether a feature without categories is fixed at a number."""
+    values = column.values
+    is_one = values is not None and len(values) == 1 and not np.isnan(values[0])
+    return is_one and not column.is_category
+
+
+def fixed_label(column: Column) -> str:
+    return f"fixed value of {column.key}"
 
 
 def judge_conflict(seed: int, kinds: Sequence[str]) -> bool:
@@ -366,7 +390,8 @@ def judge_conflict(seed: int, kinds: Sequence[str]) -> bool:
             if c.values is None
             for side in ("lower", "upper")
         ]
-        assert set(conflict) <= {*constraints, *bounds}, conflict
+        fixed = [fixed_label(column) for column in question.columns if has_fixed_number(column)]
+        assert set(conflict) <= {*constraints, *bounds, *fixed}, conflict
         assert all(label in res.message for label in conflict), (res.message, conflict)
         all_of_them = solve(only(question, conflict, constraints))
         assert not all_of_them.feasible, (conflict, all_of_them)

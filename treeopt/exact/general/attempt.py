@@ -37,17 +37,19 @@ def compile_general(limits: Limits) -> None:
 
 @cache
 def _compile() -> None:
-    """Solve a small problem with rows, costs and logic."""
+    """Solve a small problem with rows, costs and logic, and one sum alone."""
     model = staircase(4, np.float64)
-    choices = read_choices(model, [(0, 3)])
+    choices, objective = read_choices(model, [(0, 3)]), plain_objective(model)
     costs = read_price({0: 0.1}, choices, 1.0, True)
     constraints = read_constraints([Implies("x[0] > 1", "x[0] >= 2")], choices, Responses([]))
-    objective = plain_objective(model)
-    objective = replace(objective, terms=(*objective.terms, costs))
-    problem = make_problem(objective, choices, constraints)
-    solver = GeneralSolver(problem, Run(Limits(None)), DEFAULT_SETTINGS)
-    solver.begin_local_search([np.zeros(1)])
-    solver.prove(lambda: None)
+    with_costs = replace(objective, terms=(*objective.terms, costs))
+    for problem in (
+        make_problem(with_costs, choices, constraints),
+        make_problem(replace(objective, terms=2 * objective.terms), choices),
+    ):
+        solver = GeneralSolver(problem, Run(Limits(None)), DEFAULT_SETTINGS)
+        solver.begin_local_search([np.zeros(1)])
+        solver.prove(lambda: None)
 
 
 def solve_general(

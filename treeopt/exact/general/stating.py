@@ -531,7 +531,10 @@ class Stated:
         found = np.empty(self.columns.size, np.int32)
         for k, value in enumerate(x.tolist()):
             own = self.statement.features.place[slice(*self.places.start[k : k + 2])]
-            found[k] = int(np.argmax((own["low"] <= value) & (value <= own["high"])))
+            if self.statement.features.feature["ordered"][k]:
+                found[k] = min(int(np.searchsorted(own["high"], value)), own.size - 1)
+            else:
+                found[k] = int(np.argmax((own["low"] <= value) & (value <= own["high"])))
         return found
 
     def sums_at(self, x: FloatArray) -> FloatArray:
