@@ -238,5 +238,6 @@ def _product(given: Product, weight: float, choices: Choices, responses: Respons
     minus = as_float(given.minus)
     if minus is None or not np.isfinite(minus):
         raise InputError(f"minus of Product is {shown(given.minus)}. Pass a finite number.")
-    label = f"{key} x {response.model.source}"
+    name = f"x[{key}]" if isinstance(key, int) else key
+    label = f"{name} x {response.model.source}"
     return ProductTerm(label, weight, response, column, minus)

@@ -163,24 +163,24 @@ class Pieces:
         row, entries = self.rows.row[r], self.rows.entry
         own = range(int(row["start"]), int(row["end"]))
         terms = [(int(entries["feature"][i]), float(entries["factor"][i])) for i in own]
+        factors = [float(entries["size"][i]) for i in own]
         sizes = [
-            float(entries["size"][i]) * max(map(abs, hulls[k]))
-            for i, (k, _) in zip(own, terms, strict=True)
+            factor * max(map(abs, hulls[k])) for factor, (k, _) in zip(factors, terms, strict=True)
         ]
+        error = 2 * float(row["error"])
         for at, (k, a) in enumerate(terms):
-            size = sum(sizes) if sizes[at] < HUGE else sum(sizes[:at] + sizes[at + 1 :])
-            if a == 0 or not size < HUGE:
+            size = sum(sizes[:at] + sizes[at + 1 :])
+            if a == 0 or not size < OPEN:
                 continue
             rest = [sorted((b * hulls[i][0], b * hulls[i][1])) for i, b in terms if i != k]
             low, high = (math.fsum(end[side] for end in rest) for side in (0, 1))
-            least, most = float(row["low"]) - high, float(row["high"]) - low
-            slip = 2 * float(row["error"]) * (float(row["size"]) + size)
-            least, most = least - slip, most + slip
+            slip = error * (float(row["size"]) + size)
+            least, most = float(row["low"]) - high - slip, float(row["high"]) - low + slip
             begin, end = (least / a, most / a) if a > 0 else (most / a, least / a)
-            begin, end = (
-                max(hulls[k][0], begin - UNIT * abs(begin)),
-                min(hulls[k][1], end + UNIT * abs(end)),
-            )
+            # The rounding error of the feature's own term is relative to its number.
+            own_error = UNIT + error * factors[at] / abs(a)
+            begin, end = begin - own_error * abs(begin), end + own_error * abs(end)
+            begin, end = max(hulls[k][0], begin), min(hulls[k][1], end)
             if self.stated.integer[k]:
                 begin, end = float(np.ceil(begin)), float(np.floor(end))
             hulls[k] = begin, end

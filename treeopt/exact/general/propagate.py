@@ -109,7 +109,10 @@ def tighten(
             rest = total if is_infinite else total - a * x
             slip = error + rows.row[r].error * (abs(limit) + abs(rest) + abs(total))
             bound = (limit - rest + slip) / a
-            bound += 1e-15 * abs(bound) * (1.0 if a > 0 else -1.0)
+            off = 1e-15
+            if is_infinite:  # its own term is not in the error
+                off += rows.row[r].error * rows.entry[i].size / abs(a)
+            bound += off * abs(bound) * (1.0 if a > 0 else -1.0)
             if a > 0 and bound < now[k].high:
                 last = box[p + k]
                 while (
