@@ -341,7 +341,8 @@ def test_constraints_and_costs_in_words():
     assert lines[2] == f"The value is the sum of {parts[0]} and {parts[1]}."
     assert lines[3] == "The constraints hold, with a slack of:"
     for line, (label, slack) in zip(lines[4:6], res.slack.items(), strict=True):
-        assert line.startswith(f"  {label} ") and float(line[2 + len(label) :]) == pytest.approx(slack)
+        assert line.startswith(f"  {label} ")
+        assert float(line[2 + len(label) :]) == pytest.approx(slack)
     assert lines[6] == "The prediction does not change while:"
 
 

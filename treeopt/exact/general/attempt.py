@@ -8,8 +8,8 @@ from functools import cache, partial
 import numpy as np
 
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
+from treeopt.exact.general.free_features import Contradiction
 from treeopt.exact.general.solver import GeneralSolver
-from treeopt.exact.general.stating import Contradiction
 from treeopt.model.frames import named
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.choices import read_choices

@@ -9,12 +9,13 @@ import numpy as np
 from treeopt.errors import InputError
 from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.bounds import lowest_cost, part_value
+from treeopt.exact.general.free_features import Contradiction
 from treeopt.exact.general.local import GeneralLocalSearch
 from treeopt.exact.general.nodes import breaks_limit, objective_bound
 from treeopt.exact.general.region_solver import RegionSolver
 from treeopt.exact.general.search_state import BOX, MAX_RAYS, POINT, ROWS, new_general
 from treeopt.exact.general.statement import HUGE
-from treeopt.exact.general.stating import Contradiction, Stated
+from treeopt.exact.general.stating import Stated
 from treeopt.exact.general.tree import ASKED, DONE, FULL, advance
 from treeopt.exact.tree_search import ENDLESS, larger_heap
 from treeopt.problem.bounds import feature_label
