@@ -676,8 +676,8 @@ class Cells:
                     continue
                 relaxed = min(relaxed, found[0])
                 for witness in self._witnesses(n, rows):
-                    if has_subnormals(witness):
-                        continue  # its products may be rounded to 0, so that a row seems to hold
+                    if has_extremes(witness):
+                        continue
                     if self.question.admits(witness) and self.question.certainly_holds(witness):
                         value = sign * self.question.value(witness)
                         if value < best:
@@ -848,8 +848,10 @@ class Cells:
                 yield np.clip(rounded, self.low[n], self.high[n])
 
 
-def has_subnormals(x: np.ndarray) -> bool:
-    return bool((np.abs(x[x != 0]) < np.finfo(float).tiny).any())
+def has_extremes(x: np.ndarray) -> bool:
+    """Return whether products may become 0 or infinite, so that a row only seems to hold."""
+    size = np.abs(x[x != 0])
+    return bool(((size < 1e-300) | (size > 1e300)).any())
 
 
 def by_vertices(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeopt.exact.general.exact_multipliers import exact_multipliers
 from treeopt.exact.general.statement import HUGE, OPEN
 from treeopt.exact.general.stating import Stated
 from treeopt.problem.constraints import Limit
@@ -20,6 +21,9 @@ from treeopt.types import FloatArray, IntArray
 
 UNIT = 2.0**-50
 NO_PLACES, NO_NUMBERS = np.empty(0, np.int64), np.empty(0)
+NOISE = 1e-9
+"""Relative size of what multipliers leave of a cost if this is only rounding."""
+
 ROUNDS = 3
 """Rounds of propagation of the rows of a piece."""
 
@@ -262,11 +266,8 @@ class Pieces:
 
     def dual(self, piece: Piece, slopes: FloatArray, y: FloatArray, costs: bool = True) -> float:
         """Return the bound on the costs that multipliers of the rows give."""
-        rows, tilt = self.rows, np.zeros(self.p)
-        total = size = 0.0
-        for r in np.flatnonzero(y).tolist():
-            a, b = int(rows.row["start"][r]), int(rows.row["end"][r])
-            tilt[rows.entry["feature"][a:b]] += y[r] * rows.entry["factor"][a:b]
+        rows, total, size = self.rows, 0.0, 0.0
+        y, tilt = self._cancelled(piece, slopes, y, costs)
         reach = np.zeros(self.p)
         for k in range(self.p):
             if costs:
@@ -293,6 +294,49 @@ class Pieces:
             total -= y[r] * limit + abs(y[r]) * slip
             size += abs(y[r] * limit)
         return float(total - UNIT * size * (self.p + 4))
+
+    def _tilt(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what multipliers add to the cost per unit of each feature, and its size."""
+        rows, (tilt, size) = self.rows, np.zeros((2, self.p))
+        for r in np.flatnonzero(y).tolist():
+            own = rows.entry[int(rows.row["start"][r]) : int(rows.row["end"][r])]
+            tilt[own["feature"]] += y[r] * own["factor"]
+            size[own["feature"]] += np.abs(y[r] * own["factor"])
+        return tilt, size
+
+    def _cancelled(
+        self, piece: Piece, slopes: FloatArray, y: FloatArray, costs: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return multipliers and what they add to the cost per unit of each feature.
+
+        Where ``y`` cancels the cost of a feature without bounds but for rounding errors, the
+        multipliers returned cancel it exactly.
+        """
+        tilt, size = self._tilt(y)
+        slope = self.features.feature["slope"] + slopes if costs else np.zeros(self.p)
+        off = np.abs(tilt + slope)
+        noisy = [
+            k
+            for k in np.flatnonzero((off > 0) & (off <= NOISE * size)).tolist()
+            if max(map(abs, self.hull(piece, k))) >= OPEN
+        ]
+        equations = [(self._factors(y, k), -Fraction(float(slope[k]))) for k in noisy]
+        exact = exact_multipliers(y, equations) if noisy else None
+        if exact is None:
+            return y, tilt
+        tilt = self._tilt(exact)[0]
+        tilt[noisy] = -slope[noisy]
+        return exact, tilt
+
+    def _factors(self, y: FloatArray, k: int) -> dict[int, float]:
+        """Return the coefficients of a feature in the rows with multipliers."""
+        row, entry = self.rows.row, self.rows.entry
+        return {
+            r: float(entry["factor"][i])
+            for r in np.flatnonzero(y).tolist()
+            for i in range(int(row["start"][r]), int(row["end"][r]))
+            if entry["feature"][i] == k
+        }
 
     def holds(self, x: FloatArray) -> bool:
         """Return whether a point is admissible and satisfies the constraints but limits."""
