@@ -3,7 +3,8 @@
 Without rows and logic, each feature is chosen alone. Otherwise a small branch and bound runs on
 linear programs: it branches on alternatives of clauses, on features that must be 0, on fees and on
 integers. The linear program gives the multipliers of the rows and a point; the bound follows from
-the multipliers, and not from the solver's word. The point is checked as a user would check it.
+the multipliers, and not from the solver's word. The point is checked as a user would check it. If
+integers make this long, a mixed-integer program looks for a better point.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from treeopt.exact.general.points import Points
 from treeopt.exact.general.program import Program
 from treeopt.exact.general.stating import Stated
 from treeopt.types import FloatArray
+
+INTEGERS_AFTER, MAX_NODES = 20, 1000
+"""Number of linear programs after which a program with integers looks for a good point, and its
+maximum number of nodes."""
 
 
 class Solved(NamedTuple):
@@ -110,6 +115,10 @@ class RegionSolver:
                 self.gave_up |= max_pieces == self.max_pieces
                 left_open = min(left_open, bound)
                 continue
+            if done == INTEGERS_AFTER and self.stated.integer.any():
+                point = self._with_integers(whole, slopes)
+                if point is not None and (cost := self.pieces.cost_of(point, slopes)) < value:
+                    best, value = point, cost
             bound, x = self._relaxation(piece, slopes, bound)
             if x is None:  # no point, or none that the solver finds
                 if bound < np.inf:
@@ -158,6 +167,17 @@ class RegionSolver:
         else:
             x = self.pieces.with_tables(piece, x, slopes)
         return max(known, self.pieces.dual(piece, slopes, y)), x
+
+    def _with_integers(self, piece: Piece, slopes: FloatArray) -> FloatArray | None:
+        """Return a point from a program with integers; None if it finds none, or not exactly."""
+        integer = self.stated.integer
+        program = Program(self.pieces, piece, slopes, self.pieces.hulls(piece))
+        x = program.solve_with_integers(integer, MAX_NODES)
+        if x is None:
+            return None
+        low = np.where(integer, np.round(x), piece.low)
+        high = np.where(integer, np.round(x), piece.high)
+        return self.points.near(piece._replace(low=low, high=high), slopes, x)
 
     def relax(self, box: Any) -> tuple[FloatArray | None, FloatArray, bool]:
         """Return point and multipliers of the linear program of a box.
