@@ -315,17 +315,19 @@ class Pieces:
         tilt, size = self._tilt(y)
         slope = self.features.feature["slope"] + slopes if costs else np.zeros(self.p)
         off = np.abs(tilt + slope)
-        noisy = [
+        cancelled = [
             k
-            for k in np.flatnonzero((off > 0) & (off <= NOISE * size)).tolist()
+            for k in np.flatnonzero((size > 0) & (off <= NOISE * size)).tolist()
             if max(map(abs, self.hull(piece, k))) >= OPEN
         ]
-        equations = [(self._factors(y, k), -Fraction(float(slope[k]))) for k in noisy]
-        exact = exact_multipliers(y, equations) if noisy else None
+        if not off[cancelled].any():
+            return y, tilt
+        equations = [(self._factors(y, k), -Fraction(float(slope[k]))) for k in cancelled]
+        exact = exact_multipliers(y, equations)
         if exact is None:
             return y, tilt
         tilt = self._tilt(exact)[0]
-        tilt[noisy] = -slope[noisy]
+        tilt[cancelled] = -slope[cancelled]
         return exact, tilt
 
     def _factors(self, y: FloatArray, k: int) -> dict[int, float]:
