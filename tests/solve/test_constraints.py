@@ -360,8 +360,12 @@ def test_unsupported_models_in_constraints() -> None:
     linear = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(UnsupportedModelError, match="LinearRegression"):
         ask(constraints=Predicted(linear, low=1))
-    with pytest.raises(UnsupportedModelError, match="str"):
+    with pytest.raises(UnsupportedModelError, match=says("model of constraints[0] is str")):
         ask(constraints=Predicted("model", low=1))
+    with pytest.raises(UnsupportedModelError, match=says("model of Product is int")):
+        treeopt.maximize(Product("water", 3), BOX)
+    with pytest.raises(UnsupportedModelError, match=says("objective is str")):
+        treeopt.maximize(WeightedSum([(1.0, "model")]), BOX)
 
 
 def test_forbidden_values_and_labels() -> None:

@@ -139,12 +139,15 @@ class OwnPrediction:
 
 
 def convert(
-    model: Any, output: str, class_index: int | tuple[int, int] | None
+    model: Any, output: str, class_index: int | tuple[int, int] | None, name: str
 ) -> tuple[Model, OwnPrediction | None]:
-    """Return a model as `from_model` does, and its own prediction; None if it is converted."""
+    """Return a model as `from_model` does, and its own prediction; None if it is converted.
+
+    Messages call an unknown kind of model ``name``.
+    """
     is_converted = isinstance(model, Model)
     if not is_converted:
-        _adapter(model, "objective")  # an unknown kind is named as the caller's argument
+        _adapter(model, name)
     converted: Model = from_model(model, output=output, class_index=class_index)
     return converted, None if is_converted else OwnPrediction(model, output, class_index)
 

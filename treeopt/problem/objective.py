@@ -125,7 +125,8 @@ def models_in_objective(objective: Any, output: str, class_index: Any) -> Iterat
         for _, term in _pairs(objective):
             yield from models_in_objective(term, "auto", None)
     elif isinstance(objective, Product | Predicted):
-        yield Asked(objective.model, objective.output, objective.class_index)
+        name = f"model of {type(objective).__name__}"
+        yield Asked(objective.model, objective.output, objective.class_index, name)
     elif not isinstance(objective, Price | Change):
         yield Asked(objective, output, class_index)
 

@@ -52,9 +52,10 @@ def listed_constraints(constraints: Any) -> list[Any]:
 
 def models_in_constraints(constraints: Any) -> Iterator[Asked]:
     """Yield the models of the constraints."""
-    for given in listed_constraints(constraints):
+    for i, given in enumerate(listed_constraints(constraints)):
         if isinstance(given, Predicted):
-            yield Asked(given.model, given.output, given.class_index)
+            name = f"model of constraints[{i}]"
+            yield Asked(given.model, given.output, given.class_index, name)
 
 
 def read_constraints(

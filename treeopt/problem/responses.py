@@ -34,6 +34,7 @@ class Asked(NamedTuple):
     model: Any
     output: str = "auto"
     class_index: int | tuple[int, int] | None = None
+    name: str = "objective"  # what messages call it
 
     @property
     def key(self) -> tuple[int, str, str]:
