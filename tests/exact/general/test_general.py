@@ -296,6 +296,17 @@ def test_a_row_bounds_what_has_no_bound() -> None:
     assert res.status is Status.OPTIMAL and res.fun == pytest.approx(16.0, rel=1e-9)
 
 
+def test_rows_that_leave_one_number() -> None:
+    """0.1 * 3.0 is above 0.3, and 0.1 times the number below 3 is 0.3."""
+    res = treeopt.maximize(
+        Price({"x": 1.0}),
+        {"x": (2.25, 3.25), "y": (-1, 1), "z": (0, 2)},
+        fixed={"y": 0.0},
+        constraints=["0.1*x + y >= 0.3", "0.1*x - 0.5*y <= 0.3", "z - 0.5*y <= 1"],
+    )
+    assert res.status is Status.OPTIMAL and res.fun == np.nextafter(3.0, 0.0)
+
+
 # Contradictions
 
 NO_POINT: list[tuple[Any, dict[str, Any], list[str]]] = [

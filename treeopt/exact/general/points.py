@@ -23,7 +23,7 @@ DIGITS, FEW_DIGITS = 13, 9
 """Significant digits of the numbers that are tried first, and if nothing else is feasible."""
 
 NEIGHBORS = 4
-"""Number of float64 numbers on each side of a number that are tried in equalities."""
+"""Number of float64 numbers on each side of a number that are tried for rows missed by rounding."""
 
 TIGHTEN = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Rows are tightened by this share of their size, so that the point satisfies them as computed."""
@@ -61,7 +61,7 @@ class Points:
             point = self._nudged(piece, point, hulls)
             if self.pieces.holds(point):
                 return point
-            if self._rows_hold(piece, point):
+            if not self._missed(piece, point):
                 return None  # it is the logic that does not hold, which no tighter row changes
         return self._at_round_numbers(piece, slopes, x, FEW_DIGITS, hulls)
 
@@ -73,37 +73,53 @@ class Points:
         digits: int,
         hulls: Hulls,
     ) -> FloatArray | None:
-        """Return a point with all numbers rounded to some digits; None if it is not feasible."""
+        """Return a point with all numbers rounded to some digits; None if it is not feasible.
+
+        A few last bits may differ, if rows hold only so.
+        """
         largest = [max(map(abs, hull)) for hull in hulls]
         small = [10.0**-digits * each if each < OPEN else 0.0 for each in largest]
         numbers = [0.0 if abs(v) <= tiny else v for v, tiny in zip(x, small, strict=True)]
         rounded = np.array([float(f"{value:.{digits}g}") for value in numbers])
         point = self._snapped(piece, self.pieces.with_tables(piece, rounded, slopes), hulls)
+        if point is not None and not self.pieces.holds(point):
+            point = self._jiggled(piece, point, hulls)
         return point if point is not None and self.pieces.holds(point) else None
 
-    def _rows_hold(self, piece: Piece, x: FloatArray) -> bool:
-        """Return whether the rows of a piece hold as a user checks them."""
+    def _missed(self, piece: Piece, x: FloatArray) -> list[int]:
+        """Return the rows of a piece that do not hold as a user checks them."""
         point = self.stated.point(x)
-        return all(self.written[r].holds(point) for r in piece.rows)
+        return [r for r in piece.rows if not self.written[r].holds(point)]
+
+    def _is_near(self, r: int, x: FloatArray) -> bool:
+        """Return whether a row holds up to its rounding error."""
+        row = self.rows.row[r]
+        own = self.rows.entry[int(row["start"]) : int(row["end"])]
+        terms = own["factor"] * x[own["feature"]]
+        value, size = math.fsum(terms), float(row["size"]) + float(np.abs(terms).sum())
+        return max(row["low"] - value, value - row["high"]) <= row["error"] * size
 
     def _jiggled(self, piece: Piece, x: FloatArray, hulls: Hulls) -> FloatArray:
-        """Return a point moved by a few last bits, so that rows without width hold as computed."""
+        """Return a point moved by a few last bits, so that more rows hold as computed."""
         rows, x = self.rows, x.copy()
-        for r in piece.rows:
-            if rows.row["low"][r] < rows.row["high"][r]:
-                continue
+        missed = self._missed(piece, x)
+        if not all(self._is_near(r, x) for r in missed):
+            return x
+        for r in list(missed):
             own = rows.entry[int(rows.row["start"][r]) : int(rows.row["end"][r])]
             for k in own["feature"][own["factor"] != 0].tolist():
+                if r not in missed:
+                    break
                 if self.stated.integer[k] or hulls[k][0] == hulls[k][1]:
                     continue
-                before = float(x[k])
+                best = before = float(x[k])
                 for to in _neighbors(before):
                     if hulls[k][0] <= to <= hulls[k][1] and self.pieces.place(k, to) >= 0:
                         x[k] = to
-                        if self.written[r].holds(self.stated.point(x)):
-                            break
-                else:
-                    x[k] = before
+                        now = self._missed(piece, x)
+                        if len(now) < len(missed):
+                            missed, best = now, to
+                x[k] = best
         return x
 
     def _nudged(self, piece: Piece, x: FloatArray, hulls: Hulls) -> FloatArray:
