@@ -892,7 +892,7 @@ def by_milp(
     found = milp(
         slopes,
         constraints=LinearConstraint(A, -np.inf, b),
-        bounds=Bounds(low, high),
+        bounds=Bounds(np.maximum(low, -FAR), np.minimum(high, FAR)),
         integrality=np.array(whole, int),
         options={"mip_rel_gap": 0.0},
     )

@@ -97,7 +97,9 @@ class Program:
                 y[r] -= marginal
         return result.x[: self.p].copy(), y
 
-    def solve_with_integers(self, integer: BoolArray, max_nodes: int) -> FloatArray | None:
+    def solve_with_integers(
+        self, integer: BoolArray, max_nodes: int, seconds: float
+    ) -> FloatArray | None:
         """Return a point with integers, if the solver finds one; it need not be the cheapest."""
         n = len(self.cost)
         rows = [(terms, -np.inf, limit) for terms, limit, _, _ in self.upper]
@@ -109,7 +111,7 @@ class Program:
             integrality=np.append(integer, np.zeros(n - self.p)),
             bounds=Bounds(np.nan_to_num(low, nan=-np.inf), np.nan_to_num(high, nan=np.inf)),
             constraints=LinearConstraint(self._matrix([row[0] for row in rows], n), *limits.T),
-            options={"node_limit": max_nodes},
+            options={"node_limit": max_nodes, "time_limit": seconds},
         )
         return None if result.x is None else result.x[: self.p].copy()
 

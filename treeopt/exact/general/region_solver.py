@@ -22,9 +22,9 @@ from treeopt.exact.general.program import Program
 from treeopt.exact.general.stating import Stated
 from treeopt.types import FloatArray
 
-INTEGERS_AFTER, MAX_NODES = 20, 1000
-"""Number of linear programs after which a program with integers looks for a good point, and its
-maximum number of nodes."""
+INTEGERS_AFTER, MAX_NODES, MAX_SECONDS = 20, 1000, 1.0
+"""Number of linear programs after which a program with integers looks for a good point; its maximum
+number of nodes; its time limit, which only unbounded integers reach."""
 
 
 class Solved(NamedTuple):
@@ -165,14 +165,18 @@ class RegionSolver:
             if ray is not None and self.pieces.dual(piece, np.zeros(self.p), ray, costs=False) > 0:
                 return np.inf, None
         else:
-            x = self.pieces.with_tables(piece, x, slopes)
+            # The solver's tolerances hide numbers next to an end that is not admissible.
+            x = np.clip(self.pieces.with_tables(piece, x, slopes), *np.array(hulls).T)
         return max(known, self.pieces.dual(piece, slopes, y)), x
 
     def _with_integers(self, piece: Piece, slopes: FloatArray) -> FloatArray | None:
         """Return a point from a program with integers; None if it finds none, or not exactly."""
-        integer = self.stated.integer
+        integer, limits = self.stated.integer, self.stated.limits
+        seconds = MAX_SECONDS
+        if limits.seconds is not None:
+            seconds = min(seconds, max(limits.seconds - limits.time(), 0.0))
         program = Program(self.pieces, piece, slopes, self.pieces.hulls(piece))
-        x = program.solve_with_integers(integer, MAX_NODES)
+        x = program.solve_with_integers(integer, MAX_NODES, seconds)
         if x is None:
             return None
         low = np.where(integer, np.round(x), piece.low)
