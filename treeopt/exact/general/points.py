@@ -22,6 +22,9 @@ MAX_POINTS = 4096
 DIGITS, FEW_DIGITS = 13, 9
 """Significant digits of the numbers that are tried first, and if nothing else is feasible."""
 
+NEAR_MISS = 8
+"""A row is missed by rounding if it is by at most so many times its rounding error."""
+
 NEIGHBORS = 4
 """Number of float64 numbers on each side of a number that are tried for rows missed by rounding."""
 
@@ -91,13 +94,18 @@ class Points:
         point = self.stated.point(x)
         return [r for r in piece.rows if not self.written[r].holds(point)]
 
+    def _terms(self, r: int, x: FloatArray) -> FloatArray:
+        """Return the terms of a row at a point."""
+        own = self.rows.entry[int(self.rows.row["start"][r]) : int(self.rows.row["end"][r])]
+        terms: FloatArray = own["factor"] * x[own["feature"]]
+        return terms
+
     def _is_near(self, r: int, x: FloatArray) -> bool:
-        """Return whether a row holds up to its rounding error."""
-        row = self.rows.row[r]
-        own = self.rows.entry[int(row["start"]) : int(row["end"])]
-        terms = own["factor"] * x[own["feature"]]
+        """Return whether a row holds up to some rounding errors."""
+        row, terms = self.rows.row[r], self._terms(r, x)
         value, size = math.fsum(terms), float(row["size"]) + float(np.abs(terms).sum())
-        return max(row["low"] - value, value - row["high"]) <= row["error"] * size
+        off: float = max(row["low"] - value, value - row["high"])
+        return off <= NEAR_MISS * float(row["error"]) * size
 
     def _jiggled(self, piece: Piece, x: FloatArray, hulls: Hulls) -> FloatArray:
         """Return a point moved by a few last bits, so that more rows hold as computed."""
@@ -176,11 +184,14 @@ class Points:
         return out
 
     def _balanced(self, piece: Piece, x: FloatArray, hulls: Hulls) -> FloatArray:
-        """Return a point whose equalities hold to the last bits, as far as possible."""
+        """Return a point whose equalities hold to the last bits, as far as possible.
+
+        So do the limits of other rows that are missed by rounding errors.
+        """
         rows, x = self.rows, x.copy()
-        equal = [r for r in piece.rows if rows.row["low"][r] == rows.row["high"][r]]
-        for _ in range(4 if equal else 0):
-            for r in equal:
+        limits = self._limits_reached(piece, x)
+        for _ in range(4 if limits else 0):
+            for r, limit in limits.items():
                 entries = np.arange(rows.row["start"][r], rows.row["end"][r])
                 own = rows.entry["feature"][entries]
                 free = [
@@ -199,10 +210,22 @@ class Points:
                 _, i = max(free)
                 k = int(rows.entry["feature"][i])
                 rest = math.fsum(t for t, e in zip(terms, entries, strict=True) if e != i)
-                to = (float(rows.row["low"][r]) - rest) / float(rows.entry["factor"][i])
+                to = (limit - rest) / float(rows.entry["factor"][i])
                 if hulls[k][0] <= to <= hulls[k][1] and self.pieces.place(k, to) >= 0:
                     x[k] = to
         return x
+
+    def _limits_reached(self, piece: Piece, x: FloatArray) -> dict[int, float]:
+        """Return the limits of equalities, and of rows that are missed by rounding errors."""
+        found, missed = {}, self._missed(piece, x)
+        for r in piece.rows:
+            low, high = float(self.rows.row["low"][r]), float(self.rows.row["high"][r])
+            if low == high:
+                found[r] = low
+            elif r in missed and self._is_near(r, x):
+                value = math.fsum(self._terms(r, x))
+                found[r] = low if abs(value - low) < abs(value - high) else high
+        return found
 
     def all_of(self, piece: Piece, slopes: FloatArray) -> list[FloatArray] | None:
         """Return all points of a piece that rows leave, if these are few; else None.
