@@ -151,7 +151,7 @@ def _cells_of_places(k: int, term: TreeSum, places: Places, limits: Limits) -> G
             continue
         if not places.ordered[j]:
             place_cell[places.start[free[j]] : places.start[free[j] + 1]] = own
-        elif (np.diff(own) != 1).any():
+        elif (own[1:] - own[:-1] != 1).any():
             # Some cells are left out, or several places lie in one cell.
             all_cells = np.arange(cells.n_cells[i])
             counts = np.searchsorted(own, all_cells, side="right")
