@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.optimize import linprog
 
 from treeopt.exact.general.pieces import Hulls, Piece, Pieces
 from treeopt.exact.general.statement import HUGE
-from treeopt.types import BoolArray, FloatArray
+from treeopt.types import FloatArray
 
 
 class Program:
@@ -96,24 +96,6 @@ class Program:
             for (_, _, r), marginal in zip(self.equal, result.eqlin.marginals, strict=True):
                 y[r] -= marginal
         return result.x[: self.p].copy(), y
-
-    def solve_with_integers(
-        self, integer: BoolArray, max_nodes: int, seconds: float
-    ) -> FloatArray | None:
-        """Return a point with integers, if the solver finds one; it need not be the cheapest."""
-        n = len(self.cost)
-        rows = [(terms, -np.inf, limit) for terms, limit, _, _ in self.upper]
-        rows += [(terms, value, value) for terms, value, _ in self.equal]
-        limits = np.array([(low, high) for _, low, high in rows]).reshape(-1, 2)
-        low, high = np.array(self.bounds, np.float64).T  # None becomes NaN
-        result = milp(
-            self.cost,
-            integrality=np.append(integer, np.zeros(n - self.p)),
-            bounds=Bounds(np.nan_to_num(low, nan=-np.inf), np.nan_to_num(high, nan=np.inf)),
-            constraints=LinearConstraint(self._matrix([row[0] for row in rows], n), *limits.T),
-            options={"node_limit": max_nodes, "time_limit": seconds},
-        )
-        return None if result.x is None else result.x[: self.p].copy()
 
     def is_unbounded(self) -> bool:
         """Return whether there are points of any low cost."""

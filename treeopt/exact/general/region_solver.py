@@ -3,8 +3,7 @@
 Without rows and logic, each feature is chosen alone. Otherwise a small branch and bound runs on
 linear programs: it branches on alternatives of clauses, on features that must be 0, on fees and on
 integers. The linear program gives the multipliers of the rows and a point; the bound follows from
-the multipliers, and not from the solver's word. The point is checked as a user would check it. If
-integers make this long, a mixed-integer program looks for a better point.
+the multipliers, and not from the solver's word. The point is checked as a user would check it.
 """
 
 from __future__ import annotations
@@ -21,10 +20,6 @@ from treeopt.exact.general.points import Points
 from treeopt.exact.general.program import Program
 from treeopt.exact.general.stating import Stated
 from treeopt.types import FloatArray
-
-INTEGERS_AFTER, MAX_NODES, MAX_SECONDS = 20, 1000, 1.0
-"""Number of linear programs after which a program with integers looks for a good point; its maximum
-number of nodes; its time limit, which only unbounded integers reach."""
 
 
 class Solved(NamedTuple):
@@ -115,10 +110,6 @@ class RegionSolver:
                 self.gave_up |= max_pieces == self.max_pieces
                 left_open = min(left_open, bound)
                 continue
-            if done == INTEGERS_AFTER and self.stated.integer.any():
-                point = self._with_integers(whole, slopes)
-                if point is not None and (cost := self.pieces.cost_of(point, slopes)) < value:
-                    best, value = point, cost
             bound, x = self._relaxation(piece, slopes, bound)
             if x is None:  # no point, or none that the solver finds
                 if bound < np.inf:
@@ -168,20 +159,6 @@ class RegionSolver:
             # The solver's tolerances hide numbers next to an end that is not admissible.
             x = np.clip(self.pieces.with_tables(piece, x, slopes), *np.array(hulls).T)
         return max(known, self.pieces.dual(piece, slopes, y)), x
-
-    def _with_integers(self, piece: Piece, slopes: FloatArray) -> FloatArray | None:
-        """Return a point from a program with integers; None if it finds none, or not exactly."""
-        integer, limits = self.stated.integer, self.stated.limits
-        seconds = MAX_SECONDS
-        if limits.seconds is not None:
-            seconds = min(seconds, max(limits.seconds - limits.time(), 0.0))
-        program = Program(self.pieces, piece, slopes, self.pieces.hulls(piece))
-        x = program.solve_with_integers(integer, MAX_NODES, seconds)
-        if x is None:
-            return None
-        low = np.where(integer, np.round(x), piece.low)
-        high = np.where(integer, np.round(x), piece.high)
-        return self.points.near(piece._replace(low=low, high=high), slopes, x)
 
     def relax(self, box: Any) -> tuple[FloatArray | None, FloatArray, bool]:
         """Return point and multipliers of the linear program of a box.
