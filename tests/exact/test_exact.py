@@ -320,8 +320,9 @@ def test_the_bounds_of_both_sides_of_a_cut(seed, slack):
     changed = np.zeros(p, np.int64)
     place_start = node.leaves.place_start
     room = new_cut_room(p, int(place_start[-1]))
-    for array in room:
-        array.fill(-1)
+    for name, array in room._asdict().items():
+        if name not in ("loss", "event"):  # these are 0 on entry
+            array.fill(-1)
     finite = slack if np.isfinite(slack) else 50.0
     rest = (finite, 1e-6, place_start, room, changed, node.leaves.stop)
     found = examine(node.table, 0, node.n, node.box, *rest)

@@ -10,6 +10,7 @@ import numpy as np
 from treeopt.errors import TreeoptError
 from treeopt.exact.certificate import Certificate
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS
+from treeopt.exact.list_leaves import has_long_steps
 from treeopt.exact.precompile import compile_once
 from treeopt.exact.reduction import reduce_places
 from treeopt.exact.solver import Solver
@@ -52,19 +53,6 @@ def _solve(problem: Problem, run: Run, proof: bool, with_local: bool) -> Answer:
     return solve_general(problem, run, SETTINGS, proof, with_local)
 
 
-def has_long_steps(problem: Problem) -> bool:
-    """Return whether single steps may take too long between two checks of the limits.
-
-    A descent passes over all boxes once per feature and then once per move. Other steps visit all
-    places for each tree or, if places have no order, for each leaf.
-    """
-    prediction, places = problem.prediction, problem.places
-    in_order = all(places.ordered[j] for j in places.free)
-    lines = prediction.n_trees if in_order else prediction.n_leaves
-    passes = prediction.n_leaves * (places.free.size + SETTINGS.descent_passes)
-    return bool(passes + lines * int(places.start[-1]) > SETTINGS.long_step)
-
-
 class _Attempt:
     """The solution of one problem: its solver, and the conversion of bounds to predictions."""
 
@@ -78,7 +66,7 @@ class _Attempt:
         """Run the local search, the proof or both."""
         run, limits = self.run, self.run.limits
         compile_once(limits)
-        limits.watched = has_long_steps(self.problem)
+        limits.watched = has_long_steps(self.problem, SETTINGS)
         starts = find_starts(self.problem, run, SETTINGS)
         run.status, run.message = Status.OPTIMAL, PROVEN
         check = partial(self._report_and_check, proof)

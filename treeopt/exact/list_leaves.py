@@ -190,3 +190,20 @@ def _first_columns(table: Array, n: int, limits: Limits, at_once: int) -> Array:
         limits.check_long()
         copied[k] = row[:n]
     return copied
+
+
+def has_long_steps(problem: Problem, settings: ExactSettings) -> bool:
+    """Return whether single steps may take too long between two checks of the limits.
+
+    A descent passes over all boxes once per feature and then once per move. Other steps visit all
+    places for each tree or, if places have no order, for each leaf.
+    """
+    places = problem.places
+    n_trees, n_leaves = (
+        sum(getattr(own.ensemble, name) for own in problem.grid.sums)
+        for name in ("n_trees", "n_leaves")
+    )
+    in_order = all(places.ordered[j] for j in places.free)
+    lines = n_trees if in_order else n_leaves
+    passes = n_leaves * (places.free.size + settings.descent_passes)
+    return bool(passes + lines * int(places.start[-1]) > settings.long_step)

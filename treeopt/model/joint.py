@@ -222,6 +222,12 @@ def _check_agreement(joint: Joint) -> None:
             f"{joint.source} differ in the number that means missing. Train them with the same "
             "`missing`, or with NaN."
         )
+    dtypes = {model.input_dtype for model in joint.models}
+    if not np.isnan(joint.models[0].missing_value) and len(dtypes) > 1:
+        raise InputError(
+            f"{joint.source} read numbers in different precisions, so that different numbers mean "
+            "missing. Train them with `missing=NaN`."
+        )
     for model, to_column in zip(joint.models, joint.to_columns, strict=True):
         if model.unsure_of_labels:
             raise InputError(

@@ -8,7 +8,7 @@ column. All of them are checked as a user would check them, in float64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -136,6 +136,10 @@ class Written(Protocol):
         """Return whether the condition holds at a point, as written."""
 
 
+NEAR_STEPS = 40
+"""A number that satisfies a row is sought within ``2**NEAR_STEPS`` last places of an exact end."""
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """A linear condition: ``low <= coefficients @ x[columns] <= high``.
@@ -201,8 +205,17 @@ class Row:
             sizes=self.sizes[order],
         )
 
+    @property
+    def cancels(self) -> bool:
+        """Whether terms of a feature cancel, so that the computed sum need not be monotone."""
+        return bool((self.sizes != np.abs(self.coefficients)).any())
+
     def interval(self) -> tuple[float, float]:
-        """Return the first and last float64 that satisfy a row with one feature, as written."""
+        """Return the first and last float64 that satisfy a row with one feature, as written.
+
+        The terms of the feature must not cancel. The interval is empty if no number near the exact
+        ends satisfies the row.
+        """
         (column,), (factor,) = self.columns, self.coefficients
         x = np.zeros(int(column) + 1)
 
@@ -210,8 +223,6 @@ class Row:
             x[column] = value
             return self.holds(x)
 
-        if self.is_equality and holds(self.low / factor):
-            return self.low / factor, self.low / factor
         ends = sorted((self.low / factor, self.high / factor))
         low, high = (
             _last_that_holds(end, side, holds) for end, side in zip(ends, (-1, 1), strict=True)
@@ -260,20 +271,33 @@ def _one_row(rows: list[Row]) -> list[Row]:
     return [one]
 
 
-def _last_that_holds(end: float, side: int, holds: Any) -> float:
-    """Return the float64 farthest to one side that satisfies a condition, near its exact end."""
+def _last_that_holds(end: float, side: int, holds: Callable[[float], bool]) -> float:
+    """Return the float64 farthest to one side that satisfies a condition, near its exact end.
+
+    To this side, all numbers beyond the one returned do not satisfy it. If no number near the end
+    satisfies it, an infinity on the other side is returned.
+    """
     if np.isinf(end):
         return end
-    outward = side * np.inf
-    for _ in range(64):
-        if not holds(end):
-            break
-        end = float(np.nextafter(end, outward))
-    for _ in range(128):
-        if holds(end):
-            return end
-        end = float(np.nextafter(end, -outward))
-    return -outward
+    good = end
+    if not holds(end):
+        near = (_step(end, way, n) for n in range(NEAR_STEPS) for way in (side, -side))
+        good = next((value for value in near if holds(value)), -side * np.inf)
+        if np.isinf(good):
+            return good
+    bad, n = good, 0
+    while bad == good or holds(bad):
+        good, bad, n = bad, _step(good, side, n), n + 1
+        if np.isinf(bad):
+            return good
+    while (middle := good + (bad - good) / 2) not in (good, bad):
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def _step(value: float, side: int, n: int) -> float:
+    """Return a number ``2**n`` last places to one side."""
+    return float(value + side * np.ldexp(np.spacing(abs(value)), n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,7 +211,7 @@ class Places:
         if self.space.integer[column]:
             low, high = np.ceil(low), np.floor(high)
         if missing.any():
-            low[missing] = high[missing] = self._missing(column, listed)[0]
+            _, low[missing], high[missing] = self._missing(column, listed)
         return low, high
 
     def region(self, cells: IntArray) -> tuple[FloatArray, Region]:
@@ -259,9 +259,10 @@ class Places:
         high = min(self.grid.missing_high, self.upper[column])
         if self.space.integer[column]:
             low, high = np.ceil(low), np.floor(high)
-        numbers = numbers[(low <= numbers) & (numbers <= high)]
-        value = numbers[0] if numbers.size else min(max(self.model.missing_value, low), high)
-        return float(value), low, high
+        if numbers.size:
+            numbers = numbers[(low <= numbers) & (numbers <= high)]
+            return float(numbers[0]), float(numbers[0]), float(numbers[-1])
+        return float(min(max(self.model.missing_value, low), high)), low, high
 
     def _run(
         self, j: int, cell: int, unlike: IntArray, low: float, high: float

@@ -90,7 +90,9 @@ class _Text:
     columns: Mapping[Reference, int]
 
     def _values(self, x: FloatArray) -> dict[Reference, float]:
-        return {reference: x[column] for reference, column in self.columns.items()}
+        """Return the values of the references; 0 beyond the end of the point."""
+        columns = self.columns.items()
+        return {reference: x[k] if k < x.size else 0.0 for reference, k in columns}
 
     def holds(self, x: FloatArray) -> bool:
         """Return whether the comparison holds; an equality up to `EQUALITY_ULPS`."""
@@ -336,7 +338,7 @@ def _from_at_most(given: AtMost, name: str, choices: Choices) -> Constraint:
     columns = [_numeric_column(feature, name, choices) for feature in given.names]
     if len(set(columns)) != len(columns):
         raise InputError(f"{name} names a feature twice. Remove one.")
-    names = ", ".join(map(str, given.names))
+    names = ", ".join(f"x[{k}]" if isinstance(k, int) else str(k) for k in given.names)
     label = f"at most {given.k} of {names} not 0"
     return Constraint(label, (Count(tuple(columns), int(given.k)),))
 
@@ -346,7 +348,7 @@ def _literals(comparison: Comparison, written: _Text) -> list[Literal] | bool:
     row = _row(comparison, written)
     if isinstance(row, bool):
         return row
-    if row.columns.size > 1:
+    if row.columns.size > 1 or row.cancels:
         return [row]
     return [Within(int(row.columns[0]), *row.interval())]
 

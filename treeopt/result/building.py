@@ -12,7 +12,7 @@ from treeopt.model.frames import frame_of, has_pandas, in_types, named, no_frame
 from treeopt.model.link import IDENTITY
 from treeopt.model.softmax import SOFTMAX_ULPS, Softmax
 from treeopt.problem.bounds import feature_label
-from treeopt.problem.constraints import Limit, unique_labels
+from treeopt.problem.constraints import Count, Limit, unique_labels
 from treeopt.problem.costs import CostTerm
 from treeopt.problem.objective import added_up
 from treeopt.problem.problem import Problem
@@ -77,21 +77,25 @@ def _centered(problem: Problem, x: FloatArray, middle: FloatArray) -> FloatArray
 
     Predictions are the same in the whole region, so limits hold where they held before.
     """
-    x = x.copy()
+    before, x = problem.objective.value_at(x), x.copy()
+    given = x.copy()
     conditions = [
         condition
         for constraint in problem.constraints
         for condition in constraint.conditions
         if not isinstance(condition, Limit)
     ]
+    counted = {k for c in conditions if isinstance(c, Count) for k in c.columns}
     for column in np.flatnonzero(~problem.space.fixed).tolist():
-        before = x[column]
-        if before == middle[column] or column in problem.columns_with_costs:
+        at = x[column]
+        if at == middle[column] or column in problem.columns_with_costs:
             continue
+        if at == 0 and column in counted:
+            continue  # a feature that is not needed stays 0
         x[column] = middle[column]
         if not all(condition.holds(x) for condition in conditions):
-            x[column] = before
-    return x
+            x[column] = at
+    return x if problem.objective.value_at(x) == before else given
 
 
 class Evaluated(NamedTuple):

@@ -77,7 +77,7 @@ def _answer(problem: core.Problem, method: Method, run: Run) -> Decision:
     if run.status is Status.INFEASIBLE:
         conflict, is_smallest = find_conflict(problem, run.limits)
         run.message = conflict_in_words(conflict, is_smallest)
-        answer = answer._replace(conflict=conflict)
+        answer = answer._replace(conflict=tuple(item.label for item in conflict))
     return build_decision(problem, run, answer, BindingFinder.of(problem, method, run))
 
 

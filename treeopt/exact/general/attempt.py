@@ -10,6 +10,7 @@ import numpy as np
 from treeopt.exact.exact_settings import DEFAULT_SETTINGS, ExactSettings
 from treeopt.exact.general.free_features import Contradiction
 from treeopt.exact.general.solver import GeneralSolver
+from treeopt.exact.list_leaves import has_long_steps
 from treeopt.model.frames import named
 from treeopt.model.stand_ins import staircase
 from treeopt.problem.choices import read_choices
@@ -66,21 +67,28 @@ def finish_general(
 
     A repair is one descent with a growing penalty.
     """
-    compile_general(run.limits)
+    if not is_feasible:
+        compile_general(run.limits)
+        found = None
+        with run.until_stopped():
+            found = _repaired(problem, run, x)
+        if found is None:
+            run.message += ", and no point that satisfies all constraints was found"
+            return Answer(None, nfev=nfev)
+        x = found
+    run.note(problem.objective.value_at(x), np.nan, nfev)
+    return Answer(_cells_at(problem, x), nfev=nfev, x=x)
+
+
+def _repaired(problem: Problem, run: Run, x: FloatArray) -> FloatArray | None:
+    """Return a feasible point at the end of a descent; None if it is not feasible."""
     try:
         solver = GeneralSolver(problem, run, DEFAULT_SETTINGS)
     except Contradiction:
-        return Answer(None, nfev=nfev)
-    solver.offer(x)
-    if not is_feasible:
-        solver.begin_local_search([])
-        solver.descend_from(solver.admissible(x[None, :])[0])
-    if solver.best is None:
-        run.message += ", and no point that satisfies all constraints was found"
-        return Answer(None, nfev=nfev)
-    fun = problem.objective.sense * solver.value
-    run.note(fun, np.nan, nfev)
-    return Answer(_cells_at(problem, solver.best), nfev=nfev, x=solver.best)
+        return None
+    solver.begin_local_search([])
+    solver.descend_from(solver.admissible(x[None, :])[0])
+    return solver.best
 
 
 def _cells_at(problem: Problem, x: FloatArray) -> IntArray:
@@ -101,15 +109,15 @@ class _Attempt:
         """Run the local search, the proof or both."""
         run = self.run
         compile_general(run.limits)
+        run.limits.watched = has_long_steps(self.problem, self.settings)
         run.status, run.message = Status.OPTIMAL, PROVEN
-        try:
-            self.solver = GeneralSolver(self.problem, run, self.settings)
-        except Contradiction:
-            run.status = Status.INFEASIBLE
-            return Answer(None)
-        solver = self.solver
         check = partial(self._report_and_check, proof)
         with run.until_stopped():
+            try:
+                solver = self.solver = GeneralSolver(self.problem, run, self.settings)
+            except Contradiction:
+                run.status = Status.INFEASIBLE
+                return Answer(None)
             starts = self._starts(solver)
             for x in starts:
                 solver.offer(x)
@@ -120,7 +128,10 @@ class _Attempt:
             else:
                 solver.improve(check)
                 raise Stopped(Status.EVAL_LIMIT, "there is nothing to choose")
-        return self._answer(solver, proof)
+        if self.solver is None:
+            run.message += " before the search began, and no point was found"
+            return Answer(None, -self.problem.objective.sense * np.inf if proof else np.nan)
+        return self._answer(self.solver, proof)
 
     def _starts(self, solver: GeneralSolver) -> list[FloatArray]:
         """Return the user's starting points, the cheapest point, and rows of the data."""
@@ -155,7 +166,7 @@ class _Attempt:
             run.message += ", and no point that satisfies all constraints was found"
             return Answer(None, bound, rounding, solver.evaluations, solver.nodes)
         if solver.proven:
-            if gap_between(fun, bound) > rounding:
+            if not gap_between(fun, bound) <= rounding:
                 run.status, run.message = Status.STOPPED, self._what_is_left(solver)
             else:
                 run.status, run.message = Status.OPTIMAL, PROVEN

@@ -29,6 +29,12 @@ MAX_HALVINGS = 60
 
 
 @lean
+def sum_error(size: float, n: int) -> float:
+    """Return the maximum rounding error of a sum of ``n`` terms with absolute values ``size``."""
+    return (n + 8) * 2.0**-53 * size
+
+
+@lean
 def cost_at(features: Features, k: int, x: float) -> float:
     """Return the cost of feature ``k`` at a number; not for categories."""
     cost = features.feature[k].slope * x
@@ -138,7 +144,7 @@ def linked(link: int, slope: float, complement: bool, total: float) -> float:
     """Return the prediction for a margin, in float64."""
     value = total
     if link == EXP:
-        value = math.exp(min(total, 709.0)) if total < 709.0 else np.inf
+        value = math.exp(total) if total < 709.78 else np.inf
     elif link == LOGISTIC:
         x = -slope * total
         value = 1.0 / (1.0 + math.exp(x)) if x < 700.0 else 0.0
@@ -172,6 +178,8 @@ def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) 
     is_unit = parts[i].kind == SOFTMAX or parts[i].link == LOGISTIC
     if not parts[i].is_product:
         value = one_sided(parts, i, sums, begin, n, parts[i].sign)
+        if abs(value) > parts[i].largest:  # the model may return an infinity, but need not
+            return -np.inf if weight * value < 0.0 else abs(weight) * parts[i].largest
         if parts[i].link == 0 and parts[i].kind != SOFTMAX:
             return weight * value
         size = abs(value)
@@ -186,6 +194,8 @@ def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) 
     if parts[i].link == 0 and parts[i].kind != SOFTMAX:
         margin = 0.0
     least, most = least - margin, most + margin
+    least = parts[i].largest if least > parts[i].largest else least
+    most = np.inf if most > parts[i].largest else most
     a, b = low - parts[i].minus, high - parts[i].minus
     slip = UNIT * (max(abs(low), abs(high)) + abs(parts[i].minus))
     a, b = a - slip, b + slip

@@ -71,14 +71,14 @@ class FreeFeatures:
         self.low: dict[int, FloatArray] = {}
         self.high: dict[int, FloatArray] = {}
         kept: dict[int, IntArray] = {}
+        alone = [row for row in self.rows if row.columns.size == 1 and not row.cancels]
         for j, column in enumerate(grid.columns.tolist()):
             if np.isnan(space.lower[column]):
                 continue
             low, high = places.numbers_of(j)
-            for row in self.rows:
-                if row.columns.size == 1 and int(row.columns[0]) == column:
-                    ends = row.interval()
-                    low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
+            for row in alone:
+                if int(row.columns[0]) == column:
+                    low, high = self._narrowed(row, low, high)
             if space.integer[column]:
                 low, high = np.ceil(low), np.floor(high)
             fine = low <= high
@@ -86,7 +86,7 @@ class FreeFeatures:
                 raise Contradiction
             kept[j] = places.cells[j][fine]
             self.low[j], self.high[j] = low[fine], high[fine]
-        self.rows = joined([row for row in self.rows if row.columns.size > 1])
+        self.rows = joined([row for row in self.rows if row not in alone])
         places = places.keeping(kept)
         wide = [
             places.cells[j].size > 1
@@ -101,6 +101,21 @@ class FreeFeatures:
         self.places.free = np.flatnonzero(wide)
         self.places.__dict__.pop("start", None)
         self.base = self._base()
+
+    def _narrowed(
+        self, row: Row, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of places, narrowed by a row with one feature."""
+        ends, column = row.interval(), int(row.columns[0])
+        low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
+        if row.is_equality and not self.space.integer[column]:
+            # The numbers of an interval of a few last places all hold; its exact one is nicest.
+            exact = min(max(row.low / float(row.coefficients[0]), ends[0]), ends[1])
+            rounded = float(f"{exact:.15g}")
+            exact = rounded if ends[0] <= rounded <= ends[1] else exact
+            inside = (low <= exact) & (exact <= high)
+            low, high = np.where(inside, exact, low), np.where(inside, exact, high)
+        return low, high
 
     def _base(self) -> FloatArray:
         """Return a point with values for all features that are not free."""

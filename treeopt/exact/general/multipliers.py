@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treeopt.exact.general.bounds import UNIT, lowest_cost
+from treeopt.exact.general.bounds import lowest_cost, sum_error
 from treeopt.exact.general.statement import OPEN
 from treeopt.kernels.jit import lean
 
@@ -56,7 +56,7 @@ def cost_bound(
                 slip += rows.entry[i].size * (far if far < OPEN else abs(own.at))
             total -= part + abs(y[r]) * row.error * slip
             size += abs(part)
-    return total - UNIT * size
+    return total - sum_error(size, p + y.size)
 
 
 @lean
@@ -227,6 +227,6 @@ def is_empty(features: Features, rows: Rows, rays: FloatArray, n_rays: int, now:
                     slip += rows.entry[e].size * max(abs(own.low), abs(own.high))
                 total -= y * limit + abs(y) * row.error * slip
                 size += abs(y * limit)
-        if total > UNIT * size and total > 0.0:
+        if total > sum_error(size, now.size + rows.row.size) and total > 0.0:
             return True
     return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treeopt.exact.box_lists import Lists, cut_features, meets, narrow
-from treeopt.exact.general.bounds import UNIT, part_ends, part_value, slack_of
+from treeopt.exact.general.bounds import UNIT, part_ends, part_value, slack_of, sum_error
 from treeopt.exact.general.dividing import EMPTY, NARROWER, Cut, examine_all
 from treeopt.exact.general.multipliers import cost_bound, is_empty, raise_rows
 from treeopt.exact.general.propagate import all_ends, propagate
@@ -38,7 +38,7 @@ def objective_bound(
             value = part_value(parts, i, sums, low, high)
             total += value
             size += abs(value)
-    return total if np.isinf(size) else total - UNIT * size
+    return total if np.isinf(size) else total - sum_error(size, parts.size)
 
 
 @lean
@@ -88,8 +88,8 @@ def set_slacks(
 @lean
 def is_closed(state: Any, bound: float) -> bool:
     """Return whether a node can be dropped; note its bound if it may be better than the best."""
-    if bound < state.best - state.tolerance:
-        return False
+    if not bound >= state.best - state.tolerance or state.best == np.inf:
+        return False  # also if the bound is NaN
     if bound < state.best:
         state.tie_bound = min(state.tie_bound, bound)
     return True

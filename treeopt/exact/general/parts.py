@@ -180,6 +180,7 @@ class Parts:
                 "limit": [part.limit for part in parts],
                 "error": [(LINK_ULPS + 4) * float(np.finfo(part.dtype).eps) for part in parts],
                 "scale": scales,
+                "largest": [float(np.finfo(part.dtype).max) * (1 - 1e-6) for part in parts],
                 "start": start[:-1],
                 "end": start[1:],
                 "n_sums": np.diff(start),

@@ -320,7 +320,7 @@ class Pieces:
             for k in np.flatnonzero((size > 0) & (off <= NOISE * size)).tolist()
             if max(map(abs, self.hull(piece, k))) >= OPEN
         ]
-        if not off[cancelled].any():
+        if not cancelled:
             return y, tilt
         equations = [(self._factors(y, k), -Fraction(float(slope[k]))) for k in cancelled]
         exact = exact_multipliers(y, equations)
@@ -340,10 +340,11 @@ class Pieces:
             if entry["feature"][i] == k
         }
 
-    def holds(self, x: FloatArray) -> bool:
-        """Return whether a point is admissible and satisfies the constraints but limits."""
-        if any(self.place(k, value) < 0 for k, value in enumerate(x.tolist())):
-            return False
+    def holds(self, piece: Piece, x: FloatArray) -> bool:
+        """Return whether a point is in a piece and satisfies the constraints but limits."""
+        for k, value in enumerate(x.tolist()):
+            if not piece.first[k] <= self.place(k, value) <= piece.last[k]:
+                return False
         point = self.stated.point(x)
         return all(condition.holds(point) for condition in self.conditions)
 

@@ -56,13 +56,13 @@ class Points:
             if point is None:
                 return None
             point = self._balanced(piece, point, hulls)
-            if self.pieces.holds(point):
+            if self.pieces.holds(piece, point):
                 return point
             point = self._jiggled(piece, point, hulls)
-            if self.pieces.holds(point):
+            if self.pieces.holds(piece, point):
                 return point
             point = self._nudged(piece, point, hulls)
-            if self.pieces.holds(point):
+            if self.pieces.holds(piece, point):
                 return point
             if not self._missed(piece, point):
                 return None  # it is the logic that does not hold, which no tighter row changes
@@ -85,9 +85,9 @@ class Points:
         numbers = [0.0 if abs(v) <= tiny else v for v, tiny in zip(x, small, strict=True)]
         rounded = np.array([float(f"{value:.{digits}g}") for value in numbers])
         point = self._snapped(piece, self.pieces.with_tables(piece, rounded, slopes), hulls)
-        if point is not None and not self.pieces.holds(point):
+        if point is not None and not self.pieces.holds(piece, point):
             point = self._jiggled(piece, point, hulls)
-        return point if point is not None and self.pieces.holds(point) else None
+        return point if point is not None and self.pieces.holds(piece, point) else None
 
     def _missed(self, piece: Piece, x: FloatArray) -> list[int]:
         """Return the rows of a piece that do not hold as a user checks them."""

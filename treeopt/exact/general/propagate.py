@@ -54,7 +54,7 @@ def propagate(features: Features, rows: Rows, logic: Logic, box: Int32Array, now
                 return False
             changed |= state > 0
         for i in range(logic.counts.size):
-            state = settle_count(features, logic, i, box, now)
+            state = settle_count(logic, i, box, now)
             if state < 0:
                 return False
             changed |= state > 0
@@ -109,9 +109,8 @@ def tighten(
             rest = total if is_infinite else total - a * x
             slip = error + rows.row[r].error * (abs(limit) + abs(rest) + abs(total))
             bound = (limit - rest + slip) / a
-            off = 1e-15
-            if is_infinite:  # its own term is not in the error
-                off += rows.row[r].error * rows.entry[i].size / abs(a)
+            # Its own term is not in the error if it is infinite, or cancels in part.
+            off = 1e-15 + rows.row[r].error * rows.entry[i].size / abs(a)
             bound += off * abs(bound) * (1.0 if a > 0 else -1.0)
             if a > 0 and bound < now[k].high:
                 last = box[p + k]
@@ -208,7 +207,6 @@ def settle_clause(
 
 @lean
 def settle_count(
-    features: Features,
     logic: Logic,
     i: int,
     box: Int32Array,

@@ -133,7 +133,7 @@ class RegionSolver:
                     left_open = min(left_open, bound)
                 for point in all_points or ():
                     if (
-                        self.pieces.holds(point)
+                        self.pieces.holds(piece, point)
                         and (cost := self.pieces.cost_of(point, slopes)) < value
                     ):
                         best, value = point, cost

@@ -117,7 +117,7 @@ class GeneralSolver:
         if not self.problem.holds(x):
             return np.inf
         value = self.problem.objective.sense * self.problem.objective.value_at(x)
-        if value < self.value:
+        if value < self.value or self.best is None:
             if self.search.state["tie_bound"][0] < np.inf:
                 self.slip = max(self.slip, self.tolerance)
             self.value, self.best = value, x.copy()
@@ -143,7 +143,7 @@ class GeneralSolver:
     @property
     def tolerance(self) -> float:
         """How far the value of a solved node may be above its bound, due to rounding."""
-        if self.best is None:
+        if self.best is None or not np.isfinite(self.value):
             return 0.0
         if self._known is None or self._known[0] is not self.best:
             programs = 0.0 if self.regions.is_simple else LP_TOLERANCE * self._cost_size(self.best)

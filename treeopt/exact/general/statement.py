@@ -112,6 +112,7 @@ PART = np.dtype(
         ("limit", np.float64),  # upper limit; infinite for parts of the objective
         ("error", np.float64),  # relative rounding error of the function
         ("scale", np.float64),  # typical size of a violation of the limit
+        ("largest", np.float64),  # predictions beyond this may be infinite
         ("start", np.int64),  # its sums
         ("end", np.int64),
         ("n_sums", np.int64),
