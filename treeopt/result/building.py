@@ -39,7 +39,7 @@ def build_decision(
     if answer.cells is not None:
         x, region = problem.places.region(answer.cells)
         middle = in_types(x, region.lower, region.upper, columns)
-        x = middle if answer.x is None else _centered(problem, answer.x, middle)
+        x = middle if answer.x is None else _centered(problem, answer.x, middle, region)
         found = _evaluated(problem, x, region)
     gap = gap_between(found.fun, answer.bound)
     ended = run.status is Status.EVAL_LIMIT and x is not None and bool(np.isnan(answer.bound))
@@ -72,7 +72,7 @@ def build_decision(
     )
 
 
-def _centered(problem: Problem, x: FloatArray, middle: FloatArray) -> FloatArray:
+def _centered(problem: Problem, x: FloatArray, middle: FloatArray, region: Region) -> FloatArray:
     """Return a point moved to the middle of its region along features for which this is free.
 
     Predictions are the same in the whole region, so limits hold where they held before.
@@ -88,11 +88,13 @@ def _centered(problem: Problem, x: FloatArray, middle: FloatArray) -> FloatArray
     counted = {k for c in conditions if isinstance(c, Count) for k in c.columns}
     for column in np.flatnonzero(~problem.space.fixed).tolist():
         at = x[column]
-        if at == middle[column] or column in problem.columns_with_costs:
+        to = middle[column]
+        can_be_0 = region.lower[column] <= 0 <= region.upper[column]
+        if column in counted and can_be_0 and 0 in problem.space.values.get(column, [0]):
+            to = 0.0  # a feature that need not differ from 0
+        if at == to or column in problem.columns_with_costs:
             continue
-        if at == 0 and column in counted:
-            continue  # a feature that is not needed stays 0
-        x[column] = middle[column]
+        x[column] = to
         if not all(condition.holds(x) for condition in conditions):
             x[column] = at
     return x if problem.objective.value_at(x) == before else given

@@ -108,13 +108,15 @@ class FreeFeatures:
         """Return the ends of places, narrowed by a row with one feature."""
         ends, column = row.interval(), int(row.columns[0])
         low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
-        if row.is_equality and not self.space.integer[column]:
-            # The numbers of an interval of a few last places all hold; its exact one is nicest.
+        space = self.space
+        listed = space.integer[column] or space.fixed[column] or column in space.values
+        if row.is_equality and not listed:
+            # Of the few numbers that hold up to rounding, take the exact one.
             exact = min(max(row.low / float(row.coefficients[0]), ends[0]), ends[1])
             rounded = float(f"{exact:.15g}")
             exact = rounded if ends[0] <= rounded <= ends[1] else exact
             inside = (low <= exact) & (exact <= high)
-            low, high = np.where(inside, exact, low), np.where(inside, exact, high)
+            low, high = np.where(inside, exact, np.inf), np.where(inside, exact, -np.inf)
         return low, high
 
     def _base(self) -> FloatArray:
