@@ -649,6 +649,12 @@ class Truth:
         return bool(np.isinf(self.relaxed))
 
     @property
+    def is_decided(self) -> bool:
+        """Whether it is known up to rounding: no row holds only if it is relaxed."""
+        near = abs(self.value - self.relaxed) <= 1e-5 * (1 + abs(self.value))
+        return self.infeasible or (self.feasible and near)
+
+    @property
     def feasible(self) -> bool:
         """Whether there certainly is a point."""
         return self.x is not None
@@ -963,7 +969,7 @@ def check_general(
     assert res.maximized == (question.sense == "max")
     assert res.time >= 0 and res.nfev >= 0 and res.nodes >= 0 and repr(res) and res.message
     # Where rounding errors decide, neither the truth nor treeopt may know.
-    ended &= truth is None or truth.feasible or truth.infeasible
+    ended &= truth is None or truth.is_decided
     if ended:
         assert res.status in (Status.OPTIMAL, Status.INFEASIBLE), (res.status, res.message)
     if res.status is Status.INFEASIBLE:

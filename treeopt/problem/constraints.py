@@ -136,6 +136,10 @@ class Written(Protocol):
         """Return whether the condition holds at a point, as written."""
 
 
+MILD = 16
+"""If the terms of a feature are at most so many times larger than their sum, the computed sum is
+monotone but for a few last places."""
+
 NEAR_STEPS = 40
 """A number that satisfies a row is sought within ``2**NEAR_STEPS`` last places of an exact end."""
 
@@ -207,8 +211,14 @@ class Row:
 
     @property
     def cancels(self) -> bool:
-        """Whether terms of a feature cancel, so that the computed sum need not be monotone."""
-        return bool((self.sizes != np.abs(self.coefficients)).any())
+        """Whether terms of a feature cancel almost, so that the computed sum is not monotone."""
+        return bool((self.sizes > MILD * np.abs(self.coefficients)).any())
+
+    def holds_at(self, value: float) -> bool:
+        """Return whether a row with one feature holds at a number."""
+        x = np.zeros(int(self.columns[0]) + 1)
+        x[-1] = value
+        return self.holds(x)
 
     def interval(self) -> tuple[float, float]:
         """Return the first and last float64 that satisfy a row with one feature, as written.
@@ -216,16 +226,11 @@ class Row:
         The terms of the feature must not cancel. The interval is empty if no number near the exact
         ends satisfies the row.
         """
-        (column,), (factor,) = self.columns, self.coefficients
-        x = np.zeros(int(column) + 1)
-
-        def holds(value: float) -> bool:
-            x[column] = value
-            return self.holds(x)
-
+        (factor,) = self.coefficients
         ends = sorted((self.low / factor, self.high / factor))
         low, high = (
-            _last_that_holds(end, side, holds) for end, side in zip(ends, (-1, 1), strict=True)
+            _last_that_holds(end, side, self.holds_at)
+            for end, side in zip(ends, (-1, 1), strict=True)
         )
         return low, high
 
@@ -274,8 +279,7 @@ def _one_row(rows: list[Row]) -> list[Row]:
 def _last_that_holds(end: float, side: int, holds: Callable[[float], bool]) -> float:
     """Return the float64 farthest to one side that satisfies a condition, near its exact end.
 
-    To this side, all numbers beyond the one returned do not satisfy it. If no number near the end
-    satisfies it, an infinity on the other side is returned.
+    If no number near the end satisfies it, an infinity on the other side is returned.
     """
     if np.isinf(end):
         return end
@@ -292,6 +296,10 @@ def _last_that_holds(end: float, side: int, holds: Callable[[float], bool]) -> f
             return good
     while (middle := good + (bad - good) / 2) not in (good, bad):
         good, bad = (middle, bad) if holds(middle) else (good, middle)
+    # If terms cancel in part, a number further out may hold again.
+    for _ in range(4 * MILD):
+        bad = float(np.nextafter(bad, side * np.inf))
+        good = bad if holds(bad) else good
     return good
 
 

@@ -71,7 +71,7 @@ class FreeFeatures:
         self.low: dict[int, FloatArray] = {}
         self.high: dict[int, FloatArray] = {}
         kept: dict[int, IntArray] = {}
-        alone = [row for row in self.rows if row.columns.size == 1 and not row.cancels]
+        alone = [row for row in self.rows if row.columns.size == 1]
         for j, column in enumerate(grid.columns.tolist()):
             if np.isnan(space.lower[column]):
                 continue
@@ -79,14 +79,12 @@ class FreeFeatures:
             for row in alone:
                 if int(row.columns[0]) == column:
                     low, high = self._narrowed(row, low, high)
-            if space.integer[column]:
-                low, high = np.ceil(low), np.floor(high)
             fine = low <= high
             if not fine.any():
                 raise Contradiction
             kept[j] = places.cells[j][fine]
             self.low[j], self.high[j] = low[fine], high[fine]
-        self.rows = joined([row for row in self.rows if row not in alone])
+        self.rows = joined([r for r in self.rows if r not in alone or r.cancels])
         places = places.keeping(kept)
         wide = [
             places.cells[j].size > 1
@@ -106,17 +104,26 @@ class FreeFeatures:
         self, row: Row, low: FloatArray, high: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the ends of places, narrowed by a row with one feature."""
-        ends, column = row.interval(), int(row.columns[0])
-        low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
-        space = self.space
-        listed = space.integer[column] or space.fixed[column] or column in space.values
-        if row.is_equality and not listed:
-            # Of the few numbers that hold up to rounding, take the exact one.
-            exact = min(max(row.low / float(row.coefficients[0]), ends[0]), ends[1])
-            rounded = float(f"{exact:.15g}")
-            exact = rounded if ends[0] <= rounded <= ends[1] else exact
-            inside = (low <= exact) & (exact <= high)
-            low, high = np.where(inside, exact, np.inf), np.where(inside, exact, -np.inf)
+        column, space, given = int(row.columns[0]), self.space, (low, high)
+        if not row.cancels:
+            ends = row.interval()
+            low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
+            listed = space.integer[column] or space.fixed[column] or column in space.values
+            if row.is_equality and not listed:
+                # Of the few numbers that hold up to rounding, take the exact one.
+                exact = min(max(row.low / float(row.coefficients[0]), ends[0]), ends[1])
+                rounded = float(f"{exact:.15g}")
+                exact = rounded if ends[0] <= rounded <= ends[1] else exact
+                inside = (low <= exact) & (exact <= high)
+                low, high = np.where(inside, exact, np.inf), np.where(inside, exact, -np.inf)
+            elif space.integer[column]:
+                low, high = np.ceil(low), np.floor(high)
+        for place in range(low.size):
+            # A number alone is judged by the row itself.
+            for one in ((low[place], high[place]), (given[0][place], given[1][place])):
+                if one[0] == one[1]:
+                    holds = row.holds_at(one[0])
+                    low[place], high[place] = one if holds else (np.inf, -np.inf)
         return low, high
 
     def _base(self) -> FloatArray:
