@@ -14,7 +14,7 @@ from treeopt.model.frames import Columns
 from treeopt.model.joint import Inputs
 from treeopt.problem.bounds import feature_label
 from treeopt.problem.choices import Choices
-from treeopt.problem.constraints import Constraint, Limit
+from treeopt.problem.constraints import Clause, Constraint, Count, Limit, Row
 from treeopt.problem.costs import CostTerm
 from treeopt.problem.cuts import cuts_of
 from treeopt.problem.grid import Grid
@@ -145,10 +145,21 @@ class Problem:
     @property
     def responses(self) -> tuple[Response, ...]:
         """The predictions in the objective and in the constraints, without repetition."""
-        found = [*self.objective.responses]
-        for constraint in self.constraints:
-            found += [c.response for c in constraint.conditions if isinstance(c, Limit)]
+        limits = (limit.response for limit in self.prediction_limits)
+        found = [*self.objective.responses, *limits]
         return tuple({id(response): response for response in found}.values())
+
+    @property
+    def prediction_limits(self) -> list[Limit]:
+        """The conditions of the constraints on predictions."""
+        conditions = [c for constraint in self.constraints for c in constraint.conditions]
+        return [c for c in conditions if isinstance(c, Limit)]
+
+    @property
+    def input_conditions(self) -> list[Row | Clause | Count]:
+        """The conditions of the constraints on the inputs alone."""
+        conditions = [c for constraint in self.constraints for c in constraint.conditions]
+        return [c for c in conditions if not isinstance(c, Limit)]
 
     @property
     def columns_with_costs(self) -> set[int]:

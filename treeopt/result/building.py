@@ -79,12 +79,7 @@ def _centered(problem: Problem, x: FloatArray, middle: FloatArray, region: Regio
     """
     before, x = problem.objective.value_at(x), x.copy()
     given = x.copy()
-    conditions = [
-        condition
-        for constraint in problem.constraints
-        for condition in constraint.conditions
-        if not isinstance(condition, Limit)
-    ]
+    conditions = problem.input_conditions
     counted = {k for c in conditions if isinstance(c, Count) for k in c.columns}
     for column in np.flatnonzero(~problem.space.fixed).tolist():
         at = x[column]

@@ -40,8 +40,7 @@ class Conditions:
         self.clauses: list[list[Literal]] = []
         self._counts: list[tuple[list[tuple[int, int]], int]] = []
         self.rows_of = self._rows_of()
-        conditions = [c for constraint in problem.constraints for c in constraint.conditions]
-        for condition in conditions:
+        for condition in problem.input_conditions:
             if isinstance(condition, Clause):
                 self._add_clause(condition)
             elif isinstance(condition, Count):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeopt.exact.general.pieces import EMPTY, Piece, Pieces
+from treeopt.exact.general.pieces import NO_PIECE, Piece, Pieces
 from treeopt.problem.constraints import Row, Within
 from treeopt.types import FloatArray
 
@@ -37,7 +37,7 @@ class Divider:
             for literal in clause:
                 if isinstance(literal, Within):
                     children += self._within(piece, literal)
-            return children or [EMPTY]
+            return children or [NO_PIECE]
         for i in range(logic.counts.size):
             entries = range(int(logic.counts["start"][i]), int(logic.counts["end"][i]))
             own = [
@@ -48,7 +48,7 @@ class Divider:
                 continue
             open_ = [(k, z) for k, z in apart if piece.first[k] <= z <= piece.last[k]]
             if not open_:
-                return [EMPTY]
+                return [NO_PIECE]
             k, zero = min(open_, key=lambda each: abs(x[each[0]]))
             return self._split_at(piece, k, zero)
         return []

@@ -60,8 +60,7 @@ class FreeFeatures:
 
     def _linear_rows(self) -> list[Row]:
         """Return the rows that must hold."""
-        conditions = [c for constraint in self.problem.constraints for c in constraint.conditions]
-        return [c for c in conditions if isinstance(c, Row)]
+        return [c for c in self.problem.input_conditions if isinstance(c, Row)]
 
     def _choose_places(self) -> None:
         """Choose the places, narrowed by rows with one feature, and the free features."""

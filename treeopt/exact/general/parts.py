@@ -13,7 +13,6 @@ from treeopt.exact.general.free_features import FreeFeatures
 from treeopt.exact.general.statement import LINK, PART, SOFTMAX, SUM, records
 from treeopt.model.link import IDENTITY, Link
 from treeopt.model.softmax import Softmax
-from treeopt.problem.constraints import Limit
 from treeopt.problem.leaves import Leaves
 from treeopt.problem.problem import Problem
 from treeopt.problem.responses import Response
@@ -87,14 +86,11 @@ class Parts:
     def _with_limit(self) -> list[Part]:
         """Return a part for each limit of a prediction."""
         found = []
-        conditions = [c for constraint in self.problem.constraints for c in constraint.conditions]
-        for condition in conditions:
-            if not isinstance(condition, Limit):
-                continue
-            for weight, limit in ((1.0, condition.high), (-1.0, -condition.low)):
-                if np.isfinite(limit):
-                    part = self._function(condition.response, weight)
-                    found.append(replace(part, limit=limit, in_objective=False))
+        for limit in self.problem.prediction_limits:
+            for weight, end in ((1.0, limit.high), (-1.0, -limit.low)):
+                if np.isfinite(end):
+                    part = self._function(limit.response, weight)
+                    found.append(replace(part, limit=end, in_objective=False))
         return found
 
     def _scaled(self, response: Response, weight: float) -> Listed:

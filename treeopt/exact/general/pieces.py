@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeopt.exact.general.bounds import UNIT
 from treeopt.exact.general.exact_multipliers import exact_multipliers
 from treeopt.exact.general.statement import HUGE, OPEN
 from treeopt.exact.general.stating import Stated
-from treeopt.problem.constraints import Limit
 from treeopt.types import FloatArray, IntArray
 
-UNIT = 2.0**-50
 NO_PLACES, NO_NUMBERS = np.empty(0, np.int64), np.empty(0)
 NOISE = 1e-9
 """Relative size of what multipliers leave of a cost if this is only rounding."""
@@ -38,7 +37,7 @@ class Piece(NamedTuple):
     rows: tuple[int, ...]
 
 
-EMPTY = Piece(NO_PLACES, NO_PLACES, NO_NUMBERS, NO_NUMBERS, ())
+NO_PIECE = Piece(NO_PLACES, NO_PLACES, NO_NUMBERS, NO_NUMBERS, ())
 """A piece without points."""
 
 Hulls = list[tuple[float, float]]
@@ -60,12 +59,7 @@ class Pieces:
         self.p = stated.columns.size
         self.must = tuple(np.flatnonzero(~self.rows.row["is_literal"]).tolist())
         self.written = [*stated.rows, *stated.literal_rows]
-        self.conditions = [
-            condition
-            for constraint in stated.problem.constraints
-            for condition in constraint.conditions
-            if not isinstance(condition, Limit)
-        ]
+        self.conditions = stated.problem.input_conditions
 
     def whole(self, box: Any) -> Piece:
         """Return a box as a piece: first places of all features, then last places."""

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeopt.exact.general.bounds import UNIT
 from treeopt.exact.general.divider import Divider
-from treeopt.exact.general.pieces import EMPTY, UNIT, Piece, Pieces
+from treeopt.exact.general.pieces import NO_PIECE, Piece, Pieces
 from treeopt.exact.general.points import Points
 from treeopt.exact.general.program import Program
 from treeopt.exact.general.stating import Stated
@@ -138,7 +139,7 @@ class RegionSolver:
                     ):
                         best, value = point, cost
             for child in children:
-                if child is not EMPTY:
+                if child is not NO_PIECE:
                     heapq.heappush(heap, (bound, next(number), child))
         return Solved(best, float(min(left_open, value) if best is not None else left_open))
 

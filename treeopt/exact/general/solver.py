@@ -373,11 +373,9 @@ class GeneralSolver:
         stated = self.stated
         middle = self._any_point(box)
         predictions = {id(r): float(r.predict(middle[None, :])[0]) for r in self.problem.responses}
-        for constraint in self.problem.constraints:
-            for condition in constraint.conditions:
-                response = getattr(condition, "response", None)
-                if response is not None and condition.slack_of(predictions[id(response)]) < 0:  # type: ignore[union-attr]
-                    return
+        for limit in self.problem.prediction_limits:
+            if limit.slack_of(predictions[id(limit.response)]) < 0:
+                return
         slopes = self._slopes(middle)
         solved = self.regions.solve(box, slopes, tolerance=self._lp_tolerance())
         if solved.x is not None:
