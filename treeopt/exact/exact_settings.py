@@ -37,6 +37,9 @@ class ExactSettings:
     search_share, late_search_share : float
         Work of the local search per unit of work of the proof: at first, and after
         ``max_failures`` descents in a row have found nothing better.
+    general_search_share : float
+        The first of these for problems with constraints, costs or several models. Their local
+        search has already worked for ``first_search_work``.
     max_failures : int
         Number of descents without improvement after which the local search slows down.
     dual_after : int
@@ -94,6 +97,9 @@ class ExactSettings:
     plunge_nodes : int
         Number of nodes after which a plunge of the tree search ends and the best open node is taken
         instead. More is faster per node, but visits nodes with worse bounds.
+    general_plunge_nodes : int
+        The same for problems with constraints, costs or several models, where a plunge takes longer
+        to begin.
     max_levels : int
         Maximum depth of a plunge.
     tree_min_gain : float
@@ -138,12 +144,13 @@ class ExactSettings:
     first_work: int = MS // 2
     max_work: int = 20 * MS
     first_search_work: int = 50 * MS
-    first_failures: int = 15
+    first_failures: int = 8
     region_programs: int = 2000
     local_programs: int = 20
     max_wait: int = 15
     search_share: float = 0.3
     late_search_share: float = 0.05
+    general_search_share: float = 0.1
     max_failures: int = 100
     dual_after: int = 300 * MS
     race_work: int = 1000 * MS
@@ -174,6 +181,7 @@ class ExactSettings:
 
     heap_nodes: int = 2**12
     plunge_nodes: int = 100
+    general_plunge_nodes: int = 200
     max_levels: int = 256
     tree_min_gain: float = 1e-6
     tree_bytes: int = 2**30

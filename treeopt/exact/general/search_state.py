@@ -132,7 +132,8 @@ def new_general(statement: Statement, tolerance: float, settings: ExactSettings)
     levels, room, n_rows = settings.max_levels, settings.heap_nodes, statement.rows.row.size
     n_places = int(leaves.place_start[-1])
     state = np.zeros(1, GENERAL_STATE)
-    state["level"], state["plunge_nodes"], state["n_unused"] = -1, settings.plunge_nodes, room
+    state["level"], state["n_unused"] = -1, room
+    state["plunge_nodes"] = settings.general_plunge_nodes
     state["best"] = state["tie_bound"] = np.inf
     state["tolerance"] = tolerance
     search = General(

@@ -291,7 +291,7 @@ class GeneralSolver:
         if local is None:
             return
         fruitful = local.failures < settings.max_failures
-        share = settings.search_share if fruitful else settings.late_search_share
+        share = settings.general_search_share if fruitful else settings.late_search_share
         spent = settings.box_work * int(self.search.state["spent"][0])
         self.search_locally(min(share * spent, local.work + settings.max_work))
 
@@ -329,8 +329,11 @@ class GeneralSolver:
         self.search = search._replace(heap=heap)
 
     def _answer(self) -> None:
-        """Answer what the tree search asks: the value of a point, or the solution of a box."""
-        state, room = self.search.state, self.search.room
+        """Answer what the tree search asks: the value of a point, or the solution of a box.
+
+        If this finds a better point, descend from it.
+        """
+        state, room, before = self.search.state, self.search.room, self.value
         asked, at = int(state["asked"][0]), int(state["asked_level"][0])
         bound = float(state["asked_bound"][0])
         if asked == POINT:
@@ -342,6 +345,8 @@ class GeneralSolver:
             self._solve_box(self.search.level_box[at].copy(), bound)
         elif asked == ROWS:
             self._solve_rows(at)
+        if self.best is not None and self.value < before:
+            self.descend_from(self.best)
 
     def _solve_rows(self, at: int) -> None:
         """Solve the linear program of a node: multipliers, a point, or a proof that it is empty."""
