@@ -22,6 +22,10 @@ from treeopt.stepdirect.search import search_within
 from treeopt.types import FloatArray
 
 
+MIN_VIOLATION = 1e-12
+"""Violation of a strict inequality whose two sides are equal."""
+
+
 class _Penalized:
     """The objective with a penalty, as a function of points; keeps the best feasible point.
 
@@ -68,7 +72,7 @@ def _violation(condition: Condition, x: FloatArray) -> float:
         return 0.0
     if isinstance(condition, Row):
         scale = condition.size + float(condition.sizes @ np.abs(x[condition.columns]))
-        return max(-condition.slack(x), 1e-12 * scale) / max(scale, 1e-300)
+        return max(-condition.slack(x) / max(scale, 1e-300), MIN_VIOLATION)
     if isinstance(condition, Limit):
         ends = [abs(end) for end in (condition.low, condition.high) if np.isfinite(end)]
         return -condition.slack(x) / max(*ends, 1e-12)

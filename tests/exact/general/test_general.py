@@ -196,6 +196,19 @@ def test_only_proof(seed: int) -> None:
     judge(random_question(seed, OBJECTIVES[seed % len(OBJECTIVES)]), method="exact")
 
 
+def test_stepdirect_keeps_strict_inequalities_whose_sides_are_equal() -> None:
+    """At x = 0, both sides are 0, and so is the size of all terms."""
+    res = treeopt.minimize(
+        stump(0, 3.0, 0.0, 1.0),
+        [(0, 60)],
+        integer=[0],
+        constraints=["0 < 0.5*x[0] < 1", AtMost(0, [0])],
+        method="stepdirect",
+        max_evals=20,
+    )
+    assert res.x is None and "no point that satisfies all constraints" in res.message
+
+
 def test_start_may_be_infeasible() -> None:
     found = 0
     for seed in range(40):
