@@ -435,7 +435,7 @@ class Constraint:
 
     def slack(self, x: FloatArray) -> float:
         """Return by how much the constraint holds at a point; negative if it does not."""
-        return min((condition.slack(x) for condition in self.conditions), default=np.inf)
+        return float(min((condition.slack(x) for condition in self.conditions), default=np.inf))
 
     def holds(self, x: FloatArray) -> bool:
         """Return whether the constraint holds at a point, as a user checks it."""

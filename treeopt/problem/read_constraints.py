@@ -27,7 +27,9 @@ from treeopt.problem.constraints import (
     Row,
     Within,
 )
-from treeopt.problem.expressions import Comparison, Reference, parse, pointed
+from treeopt.problem.expressions import Comparison, Reference
+from treeopt.problem.parser import parse
+from treeopt.problem.parser_messages import pointed
 from treeopt.problem.responses import Asked, Responses
 from treeopt.types import FloatArray
 

@@ -21,7 +21,6 @@ from treeopt.stepdirect.on_problem import dimension_of
 from treeopt.stepdirect.search import search_within
 from treeopt.types import FloatArray
 
-
 MIN_VIOLATION = 1e-12
 """Violation of a strict inequality whose two sides are equal."""
 

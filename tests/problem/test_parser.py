@@ -19,7 +19,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from treeopt.errors import InputError
-from treeopt.problem.expressions import MAX_LINE, MAX_NESTED, RELATIONS, Comparison, parse, pointed
+from treeopt.problem.expressions import RELATIONS, Comparison
+from treeopt.problem.parser import MAX_NESTED, parse
+from treeopt.problem.parser_messages import MAX_LINE, pointed
 
 # Random conditions. Each token has three forms: what treeopt reads, the same for Python, and the
 # same for Python with fractions.
