@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from treeopt.problem.expressions import Comparison, Reference
 from treeopt.problem.parser import parse
 from treeopt.problem.parser_messages import pointed
 from treeopt.problem.responses import Asked, Responses
-from treeopt.types import FloatArray
+from treeopt.types import BoolArray, FloatArray
 
 OPPOSITE = {"<=": ">", "<": ">=", ">=": "<", ">": "<="}
 """The relation that holds if another does not."""
@@ -127,6 +128,12 @@ class _MatrixRow:
     low: float
     high: float
 
+    @cached_property
+    def _is_used(self) -> BoolArray:
+        """Whether any row of the matrix reads each feature."""
+        used: BoolArray = (self.matrix != 0).any(axis=0)
+        return used
+
     def holds(self, x: FloatArray) -> bool:
         """Return whether the row holds; an equality up to `EQUALITY_ULPS`."""
         return self.slack(x) >= 0
@@ -135,7 +142,7 @@ class _MatrixRow:
         """Return by how much the row holds; 0 for an equality that holds."""
         row = self.matrix[self.number]
         x = np.append(x, np.zeros(max(row.size - x.size, 0)))
-        x = np.where((self.matrix != 0).any(axis=0), x, 0.0)  # other values may be missing
+        x = np.where(self._is_used, x, 0.0)  # other values may be missing
         terms = row * x
         values = (float((self.matrix @ x)[self.number]), float(row @ x), float(terms.sum()))
         if self.low == self.high:

@@ -129,11 +129,11 @@ class Pieces:
 
     def place(self, k: int, x: float) -> int:
         """Return the place of a number; -1 if it is not admissible."""
-        f = self.features
-        origin, end = self.stated.places.start[k : k + 2]
-        inside = np.flatnonzero(
-            (f.place["low"][origin:end] <= x) & (x <= f.place["high"][origin:end])
-        )
+        low, high, is_ordered = self.stated.ends[k]
+        if is_ordered:
+            c = int(high.searchsorted(x))
+            return c if c < high.size and low[c] <= x else -1
+        inside = np.flatnonzero((low <= x) & (x <= high))
         return int(inside[0]) if inside.size else -1
 
     def hull(self, piece: Piece, k: int) -> tuple[float, float]:

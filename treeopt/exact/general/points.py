@@ -100,12 +100,17 @@ class Points:
         terms: FloatArray = own["factor"] * x[own["feature"]]
         return terms
 
-    def _is_near(self, r: int, x: FloatArray) -> bool:
-        """Return whether a row holds up to some rounding errors."""
+    def _miss(self, r: int, x: FloatArray) -> tuple[float, float]:
+        """Return by how much a row is missed, and its rounding error."""
         row, terms = self.rows.row[r], self._terms(r, x)
         value, size = math.fsum(terms), float(row["size"]) + float(np.abs(terms).sum())
-        off: float = max(row["low"] - value, value - row["high"])
-        return off <= NEAR_MISS * float(row["error"]) * size
+        off = max(float(row["low"]) - value, value - float(row["high"]))
+        return off, float(row["error"]) * size
+
+    def _is_near(self, r: int, x: FloatArray) -> bool:
+        """Return whether a row holds up to some rounding errors."""
+        off, error = self._miss(r, x)
+        return off <= NEAR_MISS * error
 
     def _jiggled(self, piece: Piece, x: FloatArray, hulls: Hulls) -> FloatArray:
         """Return a point moved by a few last bits, so that more rows hold as computed."""
@@ -115,18 +120,22 @@ class Points:
             return x
         for r in list(missed):
             own = rows.entry[int(rows.row["start"][r]) : int(rows.row["end"][r])]
-            for k in own["feature"][own["factor"] != 0].tolist():
+            off, error = self._miss(r, x)
+            for k, factor in zip(own["feature"].tolist(), own["factor"].tolist(), strict=True):
                 if r not in missed:
                     break
-                if self.stated.integer[k] or hulls[k][0] == hulls[k][1]:
+                if factor == 0 or self.stated.integer[k] or hulls[k][0] == hulls[k][1]:
                     continue
                 best = before = float(x[k])
+                if not abs(factor) * NEIGHBORS * np.spacing(abs(before)) >= off - error:
+                    continue
                 for to in _neighbors(before):
                     if hulls[k][0] <= to <= hulls[k][1] and self.pieces.place(k, to) >= 0:
                         x[k] = to
-                        now = self._missed(piece, x)
-                        if len(now) < len(missed):
-                            missed, best = now, to
+                        if self.written[r].holds(self.stated.point(x)):
+                            now = self._missed(piece, x)
+                            if len(now) < len(missed):
+                                missed, best = now, to
                 x[k] = best
         return x
 

@@ -122,7 +122,6 @@ class GeneralSolver:
                 self.slip = max(self.slip, self.tolerance)
             self.value, self.best = value, x.copy()
             self.search.state["best"] = value
-            self.search.state["tolerance"] = self.tolerance
         return value
 
     def admissible(self, X: FloatArray) -> FloatArray:
@@ -301,6 +300,7 @@ class GeneralSolver:
         end = int(self.search.state["spent"][0]) + max(work // settings.box_work, 1)
         while True:
             boxes = max(end - int(self.search.state["spent"][0]), 1)
+            self.search.state["tolerance"] = self.tolerance
             outcome: int = self.limits.call(
                 advance, statement, self.search, settings.tree_min_gain, boxes
             )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import pairwise
+
 import numpy as np
 
 from treeopt.exact.exact_settings import ExactSettings
@@ -84,13 +87,25 @@ class Stated:
     def places_at(self, x: FloatArray) -> Int32Array:
         """Return the places of admissible numbers of the free features."""
         found = np.empty(self.columns.size, np.int32)
-        for k, value in enumerate(x.tolist()):
-            own = self.statement.features.place[slice(*self.places.start[k : k + 2])]
-            if self.statement.features.feature["ordered"][k]:
-                found[k] = min(int(np.searchsorted(own["high"], value)), own.size - 1)
+        for k, (value, (low, high, is_ordered)) in enumerate(
+            zip(x.tolist(), self.ends, strict=True)
+        ):
+            if is_ordered:
+                found[k] = min(int(high.searchsorted(value)), high.size - 1)
             else:
-                found[k] = int(np.argmax((own["low"] <= value) & (value <= own["high"])))
+                found[k] = int(np.argmax((low <= value) & (value <= high)))
         return found
+
+    @cached_property
+    def ends(self) -> list[tuple[FloatArray, FloatArray, bool]]:
+        """The ends of the places of each feature, and whether they ascend."""
+        features, start = self.statement.features, self.places.start.tolist()
+        low, high = (features.place[side].copy() for side in ("low", "high"))
+        ordered = features.feature["ordered"].tolist()
+        return [
+            (low[begin:end], high[begin:end], is_ordered)
+            for (begin, end), is_ordered in zip(pairwise(start), ordered, strict=True)
+        ]
 
     def sums_at(self, x: FloatArray) -> FloatArray:
         """Return all sums at a point of the problem, lowered by their errors."""
