@@ -141,23 +141,18 @@ def in_types(point: Array, lower: Array, upper: Array, columns: Columns | None) 
     """Return a point whose numbers the columns of a frame can hold, as far as bounds allow."""
     point = point.copy()
     for j, kind in enumerate(() if columns is None else columns.types):
-        if _holds(kind, point[j], lower[j], upper[j]):
-            point[j] = np.float64(point[j]).astype(getattr(kind, "numpy_dtype", kind))
+        own = _in_type(kind, point[j])
+        if own is not None and lower[j] <= own <= upper[j]:
+            point[j] = own
     return point
 
 
-def frame_of(
-    point: Array,
-    ensemble: Inputs,
-    lower: Array,
-    upper: Array,
-    columns: Columns | None = None,
-) -> Any:
+def frame_of(point: Array, ensemble: Inputs, columns: Columns | None = None) -> Any:
     """Return a point as a frame of one row that the model's own ``predict`` takes.
 
     Names and types of its columns are those of the frame that the user has passed; without one,
-    those of the model, with the labels that it keeps. A number that its type cannot hold within the
-    bounds stays float64.
+    those of the model, with the labels that it keeps. A number that its type cannot hold stays
+    float64.
     """
     try:
         import pandas as pd
@@ -179,7 +174,7 @@ def frame_of(
     casts = {
         j: kind
         for j, kind in enumerate(types)
-        if j not in with_labels and _holds(kind, point[j], lower[j], upper[j])
+        if j not in with_labels and _holds(kind, point[j])
     }
     frame = pd.DataFrame(point[None, :], copy=True)
     frame = frame.astype(casts) if casts else frame
@@ -231,13 +226,22 @@ def _label_column(label: Any, kind: Any, known: Categories) -> Any:
     return pd.Series(pd.Categorical([label], dtype=kind))
 
 
-def _holds(kind: Any, value: float, low: float, high: float) -> bool:
-    """Tell whether a type of numbers can hold a value, or one near it in its interval."""
+def _holds(kind: Any, value: float) -> bool:
+    """Tell whether a type of numbers other than float64 can hold a value."""
+    own = _in_type(kind, value)
+    return own is not None and (own == value or np.isnan(own))
+
+
+def _in_type(kind: Any, value: float) -> float | None:
+    """Return a value in a type of numbers; None if it holds no such value, or is float64.
+
+    A type of floats may hold only a number near the value.
+    """
     plain = getattr(kind, "numpy_dtype", kind)
     if not isinstance(plain, np.dtype) or plain == np.float64 or plain.kind not in "biuf":
-        return False
+        return None
     if np.isnan(value):
-        return bool(plain.kind == "f")
+        return value if plain.kind == "f" else None
     with np.errstate(all="ignore"):
         own = float(np.float64(value).astype(plain))
-    return bool(low <= own <= high if plain.kind == "f" else own == value)
+    return own if plain.kind == "f" or own == value else None

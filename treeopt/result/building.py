@@ -211,7 +211,7 @@ def _as_asked(problem: Problem, response: Response, x: FloatArray, region: Regio
     has_names = bool(response.model.feature_names or columns)
     if not has_names or not has_pandas() or no_frame(inputs):
         return response.own_columns(x[None, :])
-    frame = frame_of(x, inputs, region.lower, region.upper, columns)
+    frame = frame_of(x, inputs, columns)
     if response.to_column is None:
         return frame
     frame = frame.iloc[:, response.to_column.tolist()]

@@ -121,13 +121,12 @@ class Decision:
     @cached_property
     def frame(self) -> Any:
         """The point as a frame with one row, ready for the model; requires pandas."""
-        if self._point is None or self.region is None:
+        if self._point is None:
             raise InputError(
                 f"frame is not available, because there is no point: {self.message}. Relax the "
                 "bounds or the fixed values."
             )
-        region = self.region
-        return frame_of(self._point, self._inputs, region.lower, region.upper, self._columns)
+        return frame_of(self._point, self._inputs, self._columns)
 
     def binding(self, *, time_limit: float | None = None) -> dict[str, float]:
         """Return the constraints and bounds that bind, and the gain of the optimum without each.
@@ -215,7 +214,7 @@ class Decision:
     def __repr__(self) -> str:
         if self.status is Status.INFEASIBLE:
             return f"There is no admissible point: {self.message}."
-        if self._point is None or self.region is None:
+        if self._point is None:
             return f"{self.message[:1].upper()}{self.message[1:]}."
         what = "prediction" if self._is_prediction else "value"
         value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized, what)

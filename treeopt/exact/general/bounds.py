@@ -48,8 +48,8 @@ def cost_at(features: Features, k: int, x: float) -> float:
 @lean
 def safe_cost(features: Features, k: int, x: float, tilt: float) -> float:
     """Return a lower bound on the cost at a number plus ``tilt * x``."""
-    slope = features.feature[k].slope
-    cost, size = (slope + tilt) * x, (abs(slope) + abs(tilt)) * abs(x)
+    own = features.feature[k]
+    cost, size = (own.slope + tilt) * x, (own.size + abs(tilt)) * abs(x)
     for i in range(features.feature[k].kink_start, features.feature[k].kink_end):
         weight, at = features.kink[i].weight, features.kink[i].at
         cost += weight * abs(x - at)

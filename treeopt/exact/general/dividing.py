@@ -194,7 +194,7 @@ def examine_costs(features: Features, box: Int32Array, room: Room) -> float:
 @lean
 def sloped(features: Features, own: Any, k: int, c: int) -> tuple[float, float]:
     """Return what the cost of a feature gains on both sides of a cut if it has a slope alone."""
-    steepness = abs(features.feature[k].slope) + abs(own.tilt)
+    steepness = features.feature[k].size + abs(own.tilt)
     i = features.feature[k].place_start + c
     before, after = features.place[i].high, features.place[i + 1].low
     left = max(-own.slope, 0.0) * (own.high - before)

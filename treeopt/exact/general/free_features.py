@@ -6,11 +6,14 @@ more than one.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from treeopt.exact.general.bounds import sum_error
 from treeopt.exact.general.statement import FEATURE, HUGE, KINK, PLACE, STOP, Features, records
 from treeopt.problem.constraints import Row, joined
 from treeopt.problem.costs import CostTerm, Kink, Unary
@@ -141,11 +144,11 @@ class FreeFeatures:
         """Return the value of a column that is not free."""
         return float(self.base[column])
 
-    def _costs(self) -> tuple[dict[int, list[tuple[float, Unary]]], float]:
+    def _costs(self) -> tuple[dict[int, list[tuple[float, Unary]]], list[float]]:
         """Return the weighted costs of the free features by column, and those of all others."""
         objective = self.problem.objective
         unaries: dict[int, list[tuple[float, Unary]]] = {}
-        offset = 0.0
+        others = []
         for term in objective.terms:
             if not isinstance(term, CostTerm):
                 continue
@@ -154,16 +157,18 @@ class FreeFeatures:
                 if column in self.feature_of:
                     unaries.setdefault(column, []).append((weight, unary))
                 else:
-                    offset += weight * unary.at(self.value_of(column))
-        return unaries, offset
+                    others.append(weight * unary.at(self.value_of(column)))
+        return unaries, others
 
     def with_costs(self, rows_of: list[list[tuple[int, float]]]) -> tuple[Features, float]:
         """Return the features as records with their costs, and the costs of all other features.
 
-        ``rows_of`` has the rows that each feature is in, and its coefficients there.
+        ``rows_of`` has the rows that each feature is in, and its coefficients there. What cancels
+        has rounding errors in what a user computes; costs are lowered by them.
         """
-        unaries, offset = self._costs()
-        stops, kinks, slopes = [], [], []
+        unaries, others = self._costs()
+        n_costs = len(others) + sum(len(own) for own in unaries.values())
+        stops, kinks, slopes, sizes = [], [], [], []
         columns: dict[str, list[FloatArray]] = {"low": [], "high": [], "table": []}
         has_table = np.zeros(self.columns.size, np.bool_)
         for k, column in enumerate(self.columns.tolist()):
@@ -173,11 +178,16 @@ class FreeFeatures:
             own_high = self.high.get(j, np.zeros(n))
             own = unaries.get(column, [])
             has_table[k] = any(unary.table is not None for _, unary in own)
-            costs = np.zeros(n)
-            for weight, unary in own:
-                if unary.table is not None:
-                    costs += weight * np.array([unary.at(v) for v in own_low.tolist()])
-            slopes.append(sum(weight * unary.slope for weight, unary in own))
+            tables = [
+                [weight * unary.at(v) for v in own_low.tolist()]
+                for weight, unary in own
+                if unary.table is not None
+            ]
+            costs = np.array([_lowered(each, n_costs) for each in zip(*tables, strict=True)])
+            own_slopes = [weight * unary.slope for weight, unary in own]
+            slopes.append(sum(own_slopes))
+            # Rounding errors grow with the number of terms that are added.
+            sizes.append(abs(slopes[-1]) + (1 + n_costs / 8) * _hidden(own_slopes))
             own_kinks = [
                 Kink(kink.at, weight * kink.weight, weight * kink.fee)
                 for weight, unary in own
@@ -187,12 +197,13 @@ class FreeFeatures:
             stops.append(self._stops(own_kinks, own_low, own_high, bool(self.integer[k])))
             columns["low"].append(np.clip(own_low, -HUGE, HUGE))
             columns["high"].append(np.clip(own_high, -HUGE, HUGE))
-            columns["table"].append(costs)
+            columns["table"].append(costs if tables else np.zeros(n))
         features = Features(
             feature=records(
                 FEATURE,
                 {
                     "slope": slopes,
+                    "size": sizes,
                     "place_start": self.places.start[:-1],
                     "kink_start": starts_of(kinks)[:-1],
                     "kink_end": starts_of(kinks)[1:],
@@ -215,7 +226,7 @@ class FreeFeatures:
             kink=np.array([tuple(kink) for own in kinks for kink in own], KINK),
             stop=np.array([stop for own in stops for stop in own], STOP),
         )
-        return features, offset
+        return features, _lowered(others, n_costs)
 
     @staticmethod
     def _stops(
@@ -241,6 +252,19 @@ class FreeFeatures:
                     place = int(fine[np.argmin(above[fine])])
                     found.add((float(above[place]), place))
         return sorted(found)
+
+
+def _hidden(terms: Sequence[float]) -> float:
+    """Return how much larger the terms of a sum are than the sum."""
+    return max(math.fsum(map(abs, terms)) - abs(math.fsum(terms)), 0.0)
+
+
+def _lowered(terms: Sequence[float], n: int) -> float:
+    """Return a sum of costs, lowered by the rounding error of what cancels in it.
+
+    ``n`` is the number of terms of the whole sum that a user computes.
+    """
+    return math.fsum(terms) - sum_error(_hidden(terms), n)
 
 
 def starts_of(lists: list[Any]) -> IntArray:

@@ -91,7 +91,13 @@ class Pieces:
             return abs(self.cost(k, x, place))
         own = f.kink[int(f.feature["kink_start"][k]) : int(f.feature["kink_end"][k])]
         terms = np.abs(own["weight"]) * (abs(x) + np.abs(own["at"])) + np.abs(own["fee"])
-        return float(abs(f.feature["slope"][k] * x) + terms.sum())
+        return float(f.feature["size"][k] * abs(x) + terms.sum())
+
+    def hidden(self, slopes: FloatArray) -> FloatArray:
+        """Return what cancels in the cost per unit of each feature; ``slopes`` are added to it."""
+        own = self.features.feature
+        hidden: FloatArray = own["size"] + np.abs(slopes) - np.abs(own["slope"] + slopes)
+        return np.maximum(hidden, 0.0)
 
     def candidates(self, piece: Piece, k: int) -> list[tuple[float, int]]:
         """Return numbers among which a cost is minimal, with their places."""
@@ -262,7 +268,7 @@ class Pieces:
         """Return the bound on the costs that multipliers of the rows give."""
         rows, total, size = self.rows, 0.0, 0.0
         y, tilt = self._cancelled(piece, slopes, y, costs)
-        reach = np.zeros(self.p)
+        reach, hidden = np.zeros(self.p), self.hidden(slopes)
         for k in range(self.p):
             if costs:
                 value, at, _ = self.lowest(piece, k, float(tilt[k]), float(slopes[k]))
@@ -277,6 +283,7 @@ class Pieces:
             # The rounding error of a row is that at any number of the piece.
             far = max(map(abs, self.hull(piece, k)))
             reach[k] = far if far < OPEN else abs(at)
+            size += hidden[k] * reach[k] if costs else 0.0
         for r in np.flatnonzero(y).tolist():
             a, b = int(rows.row["start"][r]), int(rows.row["end"][r])
             limit = rows.row["high"][r] if y[r] > 0 else rows.row["low"][r]

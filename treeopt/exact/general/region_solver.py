@@ -90,7 +90,10 @@ class RegionSolver:
             found = [self.pieces.lowest(whole, k, 0.0, slopes[k]) for k in range(p)]
             x = np.array([at for _, at, _ in found])
             total = sum(value for value, _, _ in found)
+            reach = np.array([max(map(abs, hull)) for hull in self.pieces.hulls(whole)])
+            hidden = self.pieces.hidden(slopes)
             size = sum(abs(value) for value, _, _ in found)
+            size += float((hidden * reach)[hidden > 0].sum())
             return Solved(x, float(total - UNIT * size * (p + 4)))
         return self._search(whole, slopes, tolerance, max_pieces or self.max_pieces)
 

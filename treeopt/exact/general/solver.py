@@ -184,7 +184,7 @@ class GeneralSolver:
             at = abs(float(x[stated.columns[k]]))
             width = min(float(own["high"].max()) - float(own["low"].min()), 1e3 * (at + 1))
             kinks = features.kink[slice(*features.feature[["kink_start", "kink_end"]][k])]
-            slope = abs(float(features.feature["slope"][k])) + abs(float(slopes[k]))
+            slope = float(features.feature["size"][k]) + abs(float(slopes[k]))
             slope += float(np.abs(kinks["weight"]).sum())
             total += slope * (at + WIDTH_SHARE * width)
         return total

@@ -37,6 +37,7 @@ LINK, SOFTMAX = range(2)
 FEATURE = np.dtype(
     [
         ("slope", np.float64),  # cost per unit
+        ("size", np.float64),  # the same before terms cancel, to which rounding errors are relative
         ("place_start", np.int64),  # number of its first place among all places
         ("kink_start", np.int64),  # its kinks
         ("kink_end", np.int64),
