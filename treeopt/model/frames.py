@@ -172,9 +172,7 @@ def frame_of(point: Array, ensemble: Inputs, columns: Columns | None = None) -> 
         if known.labels and (columns or ensemble.feature_names or not known.are_values)
     ]
     casts = {
-        j: kind
-        for j, kind in enumerate(types)
-        if j not in with_labels and _holds(kind, point[j])
+        j: kind for j, kind in enumerate(types) if j not in with_labels and _holds(kind, point[j])
     }
     frame = pd.DataFrame(point[None, :], copy=True)
     frame = frame.astype(casts) if casts else frame

@@ -154,7 +154,7 @@ def _frame_to_array(X: Any, ensemble: Described, name: str) -> Array:
         raise InputError(f"{name} has several columns called {listed(twice)}. Rename or drop them.")
     if names is not None:
         missing = [c for c in names if c not in given]
-        unknown = [c for c in given if c not in known]
+        unknown = [str(c) for own, c in given.items() if own not in known]
         if missing or unknown:
             parts = [f"lacks {listed(missing)}"] if missing else []
             parts += [f"has the unknown {listed(unknown)}"] if unknown else []

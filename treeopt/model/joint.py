@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -162,6 +162,11 @@ class Joint:
         for model, to_column in zip(self.models, self.to_columns, strict=True):
             own = model._matrix(X[[given[known[column]] for column in to_column]], name)
             matrix[:, to_column] = own
+        unread = np.setdiff1d(np.arange(self.n_features), np.concatenate(self.to_columns))
+        if unread.size:
+            names = tuple(known[column] for column in unread)
+            own = as_matrix(X[[given[n] for n in names]], Joint(unread.size, names), name)
+            matrix[:, unread] = own
         return matrix
 
 
@@ -169,7 +174,12 @@ Inputs: TypeAlias = Ensemble | Difference | Softmax | Joint
 """What describes the inputs of a problem: its model, or all of its models."""
 
 
-def join(models: Sequence[Model], names: Sequence[str] | None, n_columns: int | None) -> Inputs:
+def join(
+    models: Sequence[Model],
+    names: Sequence[str] | None,
+    n_columns: int | None,
+    mentioned: Collection[str] = (),
+) -> Inputs:
     """Return the inputs of some models.
 
     Parameters
@@ -177,12 +187,18 @@ def join(models: Sequence[Model], names: Sequence[str] | None, n_columns: int | 
     models : sequence of Ensemble, Difference or Softmax
         The models.
     names : sequence of str or None
-        Names of the columns that the bounds list; used if no model has names.
+        Names of the columns that the bounds list.
     n_columns : int or None
         Number of columns that the bounds list; used if there is no model.
+    mentioned : collection of str
+        Names in constraints and costs. Listed columns with these names are added if no model reads
+        them.
     """
     distinct = list({id(model): model for model in models}.values())
-    if len(distinct) == 1:
+    named = [model for model in distinct if model.feature_names]
+    read = {name for model in named for name in model.feature_names or ()}
+    more = [n for n in names or () if named and n in mentioned and spelled(n, read) not in read]
+    if len(distinct) == 1 and not more:
         return distinct[0]
     if not distinct:
         if n_columns is None:
@@ -191,17 +207,15 @@ def join(models: Sequence[Model], names: Sequence[str] | None, n_columns: int | 
                 "or a mapping from names to pairs (low, high)."
             )
         return Joint(n_columns, None if names is None else tuple(names))
-    named = [model for model in distinct if model.feature_names]
     all_names: list[str] = []
     for model in named:
-        all_names += [
-            n for n in model.feature_names or () if spelled(n, all_names) not in all_names
-        ]
+        all_names += [n for n in _as_listed(model, names) if spelled(n, all_names) not in all_names]
+    all_names += more
     n = len(all_names) if named else distinct[0].n_features
     to_columns = []
     for model in distinct:
         if model.feature_names:
-            own = [all_names.index(spelled(name, all_names)) for name in model.feature_names]
+            own = [all_names.index(spelled(name, all_names)) for name in _as_listed(model, names)]
         elif model.n_features != n:
             raise InputError(
                 f"{model.source} has {model.n_features} features without names, but the other "
@@ -213,6 +227,14 @@ def join(models: Sequence[Model], names: Sequence[str] | None, n_columns: int | 
     joint = Joint(n, tuple(all_names) if named else None, tuple(distinct), tuple(to_columns))
     _check_agreement(joint)
     return joint
+
+
+def _as_listed(model: Model, names: Sequence[str] | None) -> list[str]:
+    """Return the names of a model's columns, as the bounds spell them where they list them."""
+    own = model.feature_names or ()
+    listed = {spelled(name, own): name for name in names or ()}
+    listed |= {name: name for name in names or () if name in own}
+    return [listed.get(name, name) for name in own]
 
 
 def _check_agreement(joint: Joint) -> None:
@@ -246,6 +268,7 @@ def _check_agreement(joint: Joint) -> None:
                 )
             if known is not None and known.number_of != first.number_of:
                 raise InputError(
-                    f"the models know different labels of feature {name!r}: {first} and {known}. "
-                    "Train them on columns of the same types."
+                    f"the models number the labels of feature {name!r} differently: {first} and "
+                    f"{known}. Train them on a column whose categories are the same and sorted, "
+                    f"such as X[{name!r}].cat.reorder_categories(sorted(...))."
                 )

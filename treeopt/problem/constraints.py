@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -129,6 +131,9 @@ class Forbid:
 class Written(Protocol):
     """How a user computes a linear condition."""
 
+    def excludes(self, other: Any) -> bool:
+        """Return whether both compare the same two numbers, and cannot both hold."""
+
     def slack(self, x: FloatArray) -> float:
         """Return by how much the condition holds at a point; negative if it does not."""
 
@@ -241,6 +246,10 @@ class _AllOf:
 
     rows: tuple[Row, ...]
 
+    def excludes(self, other: Any) -> bool:
+        """Return whether one of the rows excludes another condition."""
+        return any(row.written.excludes(other) for row in self.rows)
+
     def slack(self, x: FloatArray) -> float:
         """Return the minimum slack."""
         return min(row.slack(x) for row in self.rows)
@@ -248,6 +257,43 @@ class _AllOf:
     def holds(self, x: FloatArray) -> bool:
         """Return whether all rows hold at a point."""
         return all(row.holds(x) for row in self.rows)
+
+
+def contradict(rows: Iterable[Row], largest: FloatArray) -> bool:
+    """Return whether two rows with proportional coefficients cannot both hold.
+
+    ``largest`` is the maximum absolute value of each feature. Limits that are apart by less than
+    rounding errors may hold as a user computes them.
+    """
+    found: dict[bytes, list[Row]] = {}
+    for row in map(Row.sorted, rows):
+        found.setdefault(row.columns.tobytes(), []).append(row)
+    return any(
+        _are_proportional(one, other)
+        and (_are_apart(one, other, largest) or one.written.excludes(other.written))
+        for alike in found.values()
+        for one, other in combinations(alike, 2)
+    )
+
+
+def _are_proportional(one: Row, other: Row) -> bool:
+    """Return whether the coefficients of rows are proportional, apart from their sign."""
+    pairs = list(
+        zip(map(Fraction, one.coefficients), map(Fraction, other.coefficients), strict=True)
+    )
+    first = next((pair for pair in pairs if pair[0]), (Fraction(0), Fraction(0)))
+    return all(first) and all(a * first[1] == b * first[0] for a, b in pairs)
+
+
+def _are_apart(one: Row, other: Row, largest: FloatArray) -> bool:
+    """Return whether the limits of rows with proportional coefficients exclude each other."""
+    ends = []
+    for row in (one, other):
+        scale = float(np.abs(row.coefficients[row.coefficients != 0][0]))
+        size = row.size + float(row.sizes @ largest[row.columns])
+        error = (16 + 2 * row.columns.size) * np.finfo(np.float64).eps * size
+        ends.append(((row.low - error) / scale, (row.high + error) / scale))
+    return bool(max(low for low, _ in ends) > min(high for _, high in ends))
 
 
 def joined(rows: Iterable[Row]) -> list[Row]:

@@ -85,12 +85,31 @@ def read_constraints(
     return tuple(found)
 
 
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+"""The relation that holds if both sides are exchanged."""
+
+EXCLUSIVE = {("<", ">"), ("<", ">="), ("<=", ">"), (">", "<"), (">=", "<"), (">", "<=")}
+"""Pairs of relations of which at most one holds. An equality also holds up to rounding errors."""
+
+
 @dataclass(frozen=True)
 class _Text:
     """A comparison as the user computes it; ``columns`` are those of its references."""
 
     comparison: Comparison
     columns: Mapping[Reference, int]
+
+    def excludes(self, other: Any) -> bool:
+        """Return whether both compare the same two numbers, and cannot both hold."""
+        if not isinstance(other, _Text):
+            return False
+        one, two = self.comparison, other.comparison
+        relation = two.relation
+        if (one.left, one.right) == (two.right, two.left):
+            relation = MIRRORED[relation]
+        elif (one.left, one.right) != (two.left, two.right):
+            return False
+        return (one.relation, relation) in EXCLUSIVE
 
     def _values(self, x: FloatArray) -> dict[Reference, float]:
         """Return the values of the references; 0 beyond the end of the point."""
@@ -127,6 +146,10 @@ class _MatrixRow:
     number: int
     low: float
     high: float
+
+    def excludes(self, other: Any) -> bool:
+        """Return False, as the bounds of a row of a matrix are included."""
+        return False
 
     @cached_property
     def _is_used(self) -> BoolArray:

@@ -6,7 +6,7 @@ of all models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -106,21 +106,25 @@ class Responses:
             if one.key not in self._found:
                 self._found[one.key] = Response(*convert(*one))
 
-    def join(self, bounds: Any) -> None:
-        """Join the columns of all models; a frame of bounds gives their types and labels."""
+    def join(self, bounds: Any, mentioned: Collection[str] = ()) -> None:
+        """Join the columns of all models; a frame of bounds gives their types and labels.
+
+        Columns that no model reads are added if they have bounds and are ``mentioned``.
+        """
         named = list(map(str, bounds.columns)) if hasattr(bounds, "columns") else None
         if named is None and hasattr(bounds, "keys"):
             named = list(map(str, bounds))
         n_columns = len(named) if named is not None else _n_columns(bounds)
         models = [response.model for response in self._found.values()]
-        inputs = join(models, named, n_columns)
+        inputs = join(models, named, n_columns, mentioned)
         self.columns = columns_of(inputs, bounds)
         if not isinstance(inputs, Joint):
             inputs = with_labels(inputs, self.columns)
             self._found = {k: replace(r, model=inputs) for k, r in self._found.items()}
         else:
             self._found = {k: self._placed(r, inputs) for k, r in self._found.items()}
-            inputs = join([r.model for r in self._found.values()], named, n_columns)
+            models = [response.model for response in self._found.values()]
+            inputs = join(models, named, n_columns, mentioned)
         self.inputs = inputs
         for response in self._found.values():
             for own in response.sums:

@@ -12,6 +12,7 @@ from treeopt.arguments import method_takes_arguments_of, takes_arguments_of
 from treeopt.arithmetic import quiet
 from treeopt.problem import problem as core
 from treeopt.problem.choices import read_choices
+from treeopt.problem.mentioned import mentioned_names
 from treeopt.problem.objective import models_in_objective, read_objective
 from treeopt.problem.read_constraints import models_in_constraints, read_constraints
 from treeopt.problem.responses import Responses
@@ -49,7 +50,7 @@ def _read(
     method, run = read_options(**options)
     asked = models_in_objective(objective, output, class_index)
     responses = Responses([*asked, *models_in_constraints(constraints)])
-    responses.join(bounds)
+    responses.join(bounds, mentioned_names(objective, cost, constraints))
     on_converted(run)
     choices = read_choices(responses.inputs, bounds, integer, categories, responses.columns)
     values = choices.read_fixed(fixed)

@@ -168,6 +168,12 @@ def one_sided(parts: Array, i: int, sums: FloatArray, begin: int, n: int, sign: 
 
 
 @lean
+def times(factor: float, prediction: float) -> float:
+    """Return a product; 0 if the factor is 0, whatever the prediction."""
+    return 0.0 if factor == 0.0 else factor * prediction
+
+
+@lean
 def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) -> float:
     """Return a lower bound on a part, given lower bounds of its sums.
 
@@ -197,10 +203,12 @@ def part_value(parts: Array, i: int, sums: FloatArray, low: float, high: float) 
     least = parts[i].largest if least > parts[i].largest else least
     most = np.inf if most > parts[i].largest else most
     a, b = low - parts[i].minus, high - parts[i].minus
-    slip = UNIT * (max(abs(low), abs(high)) + abs(parts[i].minus))
-    a, b = a - slip, b + slip
+    if parts[i].minus != 0.0:
+        slip = UNIT * (max(abs(low), abs(high)) + abs(parts[i].minus))
+        a, b = a - slip, b + slip
     lowest = min(
-        min(weight * a * least, weight * a * most), min(weight * b * least, weight * b * most)
+        min(times(weight * a, least), times(weight * a, most)),
+        min(times(weight * b, least), times(weight * b, most)),
     )
     return lowest - UNIT * abs(lowest)
 

@@ -155,7 +155,11 @@ class Divider:
                     if piece.first[k] < piece.last[k]:
                         return self._split_at(piece, k, place)
                 elif low < at < high:
-                    new_high, new_low = piece.high.copy(), piece.low.copy()
-                    new_high[k] = new_low[k] = at
-                    return [piece._replace(high=new_high), piece._replace(low=new_low)]
+                    below, above = at, at
+                    if self.stated.integer[k]:
+                        below, above = float(np.floor(at)), float(np.ceil(at))
+                    return [
+                        self._between(piece, k, -np.inf, below),
+                        self._between(piece, k, above, np.inf),
+                    ]
         return []

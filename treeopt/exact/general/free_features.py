@@ -15,7 +15,7 @@ import numpy as np
 
 from treeopt.exact.general.bounds import sum_error
 from treeopt.exact.general.statement import FEATURE, HUGE, KINK, PLACE, STOP, Features, records
-from treeopt.problem.constraints import Row, joined
+from treeopt.problem.constraints import Row, contradict, joined
 from treeopt.problem.costs import CostTerm, Kink, Unary
 from treeopt.problem.problem import Problem
 from treeopt.types import FloatArray, IntArray
@@ -86,7 +86,10 @@ class FreeFeatures:
                 raise Contradiction
             kept[j] = places.cells[j][fine]
             self.low[j], self.high[j] = low[fine], high[fine]
-        self.rows = joined([r for r in self.rows if r not in alone or r.cancels])
+        self.rows = [r for r in self.rows if r not in alone or r.cancels]
+        if contradict(self.rows, np.maximum(np.abs(space.lower), np.abs(space.upper))):
+            raise Contradiction
+        self.rows = joined(self.rows)
         places = places.keeping(kept)
         wide = [
             places.cells[j].size > 1
@@ -117,7 +120,8 @@ class FreeFeatures:
                 rounded = float(f"{exact:.15g}")
                 exact = rounded if ends[0] <= rounded <= ends[1] else exact
                 inside = (low <= exact) & (exact <= high)
-                low, high = np.where(inside, exact, np.inf), np.where(inside, exact, -np.inf)
+                if inside.any():
+                    low, high = np.where(inside, exact, np.inf), np.where(inside, exact, -np.inf)
             elif space.integer[column]:
                 low, high = np.ceil(low), np.floor(high)
         for place in range(low.size):

@@ -241,7 +241,9 @@ def drop_slack_sums(
         if part_value(parts, i, sums, 0.0, 0.0) <= parts[i].limit:
             sums[s] = highest_sum(statement.leaves, statement.sums[s], box)
             value = part_value(parts, i, sums, 0.0, 0.0)
-            if value + 2.0 * parts[i].error * max(abs(value), 1.0) <= parts[i].limit:
+            # Predictions beyond the largest number may be infinite, and then exceed any limit.
+            is_finite = abs(value) < abs(parts[i].weight) * parts[i].largest
+            if is_finite and value + 2.0 * parts[i].error * max(abs(value), 1.0) <= parts[i].limit:
                 own.n_trees = 0
                 own.constant = own.bound
         sums[s] = before

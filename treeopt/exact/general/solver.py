@@ -14,7 +14,7 @@ from treeopt.exact.general.local import GeneralLocalSearch
 from treeopt.exact.general.nodes import breaks_limit, objective_bound
 from treeopt.exact.general.region_solver import RegionSolver
 from treeopt.exact.general.search_state import BOX, MAX_RAYS, POINT, ROWS, new_general
-from treeopt.exact.general.statement import HUGE
+from treeopt.exact.general.statement import OPEN
 from treeopt.exact.general.stating import Stated
 from treeopt.exact.general.tree import ASKED, DONE, FULL, advance
 from treeopt.exact.tree_search import ENDLESS, larger_heap
@@ -70,18 +70,18 @@ class GeneralSolver:
 
     def _refuse_unbounded(self) -> None:
         """Raise an error if the objective has no finite optimum, because bounds are infinite."""
-        statement, stated = self.stated.statement, self.stated
+        statement, stated, space = self.stated.statement, self.stated, self.problem.space
         features, p = statement.features, stated.columns.size
         open_ends = []
         for k in range(p):
-            own = slice(*stated.places.start[k : k + 2])
-            low, high = features.place["low"][own].min(), features.place["high"][own].max()
+            column = int(stated.columns[k])
+            is_open = np.isinf([space.lower[column], space.upper[column]]).any()
             is_factor = (statement.parts["feature"] == k).any()
-            if max(-low, high) < HUGE or not (features.feature["is_priced"][k] or is_factor):
+            if not is_open or not (features.feature["is_priced"][k] or is_factor):
                 continue
             box = np.append(np.zeros(p), np.diff(stated.places.start) - 1).astype(np.int32)
             at = lowest_cost(features, k, box[k], box[p + k], 0.0)[1]
-            if is_factor or abs(at) >= HUGE:
+            if is_factor or abs(at) >= OPEN:
                 open_ends.append(k)
         if not open_ends:
             return
@@ -117,6 +117,8 @@ class GeneralSolver:
         if not self.problem.holds(x):
             return np.inf
         value = self.problem.objective.sense * self.problem.objective.value_at(x)
+        if np.isnan(value):  # 0 times an infinite prediction
+            return np.inf
         if value < self.value or self.best is None:
             if self.search.state["tie_bound"][0] < np.inf:
                 self.slip = max(self.slip, self.tolerance)
@@ -172,8 +174,10 @@ class GeneralSolver:
             at = float(own[k])
             bound += self.regions.pieces.cost(k, at, int(places[k]))
             size += self.regions.pieces.cost_size(k, at, int(places[k]))
-        gap = objective.sense * objective.value_at(x) - bound
-        return float(2 * max(gap, 0.0) + 1e-13 * size)
+        value = objective.sense * objective.value_at(x)
+        if not np.isfinite(value):
+            return 0.0
+        return float(2 * max(value - bound, 0.0) + 1e-13 * size)
 
     def _cost_size(self, x: FloatArray) -> float:
         """Return the sum of the absolute costs at a point and of their possible changes."""
