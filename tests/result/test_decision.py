@@ -343,7 +343,7 @@ def test_constraints_and_costs_in_words():
     for line, (label, slack) in zip(lines[4:6], res.slack.items(), strict=True):
         assert line.startswith(f"  {label} ")
         assert float(line[2 + len(label) :]) == pytest.approx(slack)
-    assert lines[6] == "The prediction does not change while:"
+    assert lines[6] == "The predictions of the models do not change while:"
 
 
 def test_only_predictions_are_called_so():

@@ -7,12 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse import csr_array
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
@@ -639,3 +644,91 @@ def test_messages_have_no_traces_of_code() -> None:
         with pytest.raises(InputError) as error:
             ask(constraints=wrong)
         assert not re.search(r"<treeopt|Traceback|object at 0x", str(error.value))
+
+
+# Columns
+
+FRAME = pd.DataFrame(np.random.default_rng(0).uniform(0, 10, (200, 3)), columns=["a", "b c", "k"])
+TARGET = FRAME["a"] + FRAME["b c"] - FRAME["k"]
+FILLER = FRAME.assign(filler=np.linspace(0, 5, 200), unused=1.0)
+
+
+def test_features_that_no_model_reads() -> None:
+    forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
+    X = FILLER[["a", "b c", "k", "filler"]]
+    for bounds in (X, dict.fromkeys(X, (0.0, 10.0))):
+        mix = treeopt.maximize(
+            forest,
+            bounds,
+            constraints=["a + `b c` + filler == 12", "filler >= 1"],
+            cost={"filler": 0.5},
+        )
+        assert mix.status is Status.OPTIMAL and mix.x["filler"] == 1.0
+        assert abs(mix.x["a"] + mix.x["b c"] + mix.x["filler"] - 12) < 1e-12
+        assert forest.predict(mix.frame[list(FRAME)])[0] == mix.prediction
+    cheap = treeopt.minimize(Price({"filler": 1.0}), X, constraints="a + filler >= 11")
+    assert cheap.fun == pytest.approx(11 - FRAME["a"].max())
+
+
+def test_features_that_nothing_mentions_are_refused() -> None:
+    forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
+    with pytest.raises(InputError, match="bounds has the unknown 'unused'"):
+        treeopt.maximize(forest, FILLER, constraints="filler <= 2")
+    with pytest.raises(InputError, match="bounds has the unknown 'filler'"):
+        treeopt.maximize(forest, FILLER[["a", "b c", "k", "filler"]], constraints="a <= 2")
+
+
+def test_names_that_libraries_spell_in_their_own_way() -> None:
+    """LightGBM keeps 'b c' as 'b_c', whatever the order of the models."""
+    forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
+    light = lgb.LGBMRegressor(n_estimators=10, verbose=-1).fit(FRAME, TARGET)
+    part = lgb.LGBMRegressor(n_estimators=10, verbose=-1).fit(FRAME[["b c"]], TARGET)
+    funs = [
+        treeopt.maximize(WeightedSum([(0.5, one), (0.5, other)]), FRAME).fun
+        for one, other in ((forest, light), (light, forest))
+    ]
+    assert funs[0] == pytest.approx(funs[1], rel=1e-12)
+    limits = [Predicted(light, high=5), Predicted(part, high=5)]
+    res = treeopt.maximize(forest, FRAME, constraints=[*limits, "`b c` <= 9"])
+    assert light.predict(res.frame)[0] <= 5 and part.predict(res.frame[["b c"]])[0] <= 5
+
+
+def test_frames_of_single_precision_hold_the_point_itself() -> None:
+    X = FRAME.astype(np.float32)
+    forest = RandomForestRegressor(10, random_state=0).fit(X, TARGET)
+    for least in np.linspace(5.0, 12.0, 8).round(2):
+        res = treeopt.minimize(forest, X, constraints=f"a + k >= {least}", cost={"a": 0.3})
+        row = res.frame.astype(np.float64).iloc[0]
+        assert (row == res.x).all() and row["a"] + row["k"] >= least
+        assert forest.predict(res.frame)[0] == res.prediction
+
+
+def test_small_mistakes_are_errors() -> None:
+    forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
+    cases = [
+        (AtMost(1, []), "names no feature"),
+        (Predicted(forest, low=np.inf), "low=inf"),
+        (Predicted(forest, low=1, class_index=7), r"model of constraints\[0\]: class_index"),
+    ]
+    for wrong, message in cases:
+        with pytest.raises(InputError, match=message):
+            treeopt.maximize(forest, FRAME, constraints=wrong)
+    with pytest.raises(UnsupportedModelError, match=r"model of constraints\[0\]: LinearRegression"):
+        line = LinearRegression().fit(FRAME, TARGET)
+        treeopt.maximize(forest, FRAME, constraints=Predicted(line, low=1))
+    with pytest.raises(InputError, match="per of Change has 'k', but the row has no such feature"):
+        treeopt.minimize(Change({"a": 3.0}, per={"k": 1.0}), FRAME)
+
+
+def test_prices_as_a_series_and_no_prices() -> None:
+    forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
+    series = treeopt.maximize(forest, FRAME, cost=pd.Series({"a": 0.5}), rng=0)
+    assert series.fun == treeopt.maximize(forest, FRAME, cost={"a": 0.5}, rng=0).fun
+    assert list(treeopt.maximize(forest, FRAME, cost={}).terms) == ["RandomForestRegressor"]
+
+
+def test_terms_of_classes_are_called_by_their_class() -> None:
+    forest = RandomForestClassifier(10, random_state=0).fit(FRAME, TARGET > 5)
+    terms = [(1.0, Predicted(forest, class_index=k)) for k in (0, 1)]
+    res = treeopt.maximize(WeightedSum(terms), FRAME)
+    assert list(res.terms) == [f"RandomForestClassifier, class {k}" for k in (0, 1)]

@@ -247,7 +247,14 @@ def _by_column(
         raise InputError(f"{name} of Change is {shown(given)}. Pass a number or a mapping of them.")
     values = dict.fromkeys(row, given)
     if one is None:
-        values = {column: v for column, _, v in choices.by_feature(given, f"{name} of Change")}
+        values = {}
+        for column, key, value in choices.by_feature(given, f"{name} of Change"):
+            if column not in row:
+                raise InputError(
+                    f"{name} of Change has {key!r}, but the row has no such feature. Add its value "
+                    f"to the row, or remove it from {name}."
+                )
+            values[column] = value
     found = {}
     for column, value in values.items():
         number = as_float(value)

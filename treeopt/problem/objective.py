@@ -18,7 +18,7 @@ from treeopt.problem.choices import Choices
 from treeopt.problem.constraints import Predicted
 from treeopt.problem.costs import Change, CostTerm, Price, read_change, read_price
 from treeopt.problem.prediction import Prediction
-from treeopt.problem.responses import Asked, Response, Responses
+from treeopt.problem.responses import Asked, Response, Responses, title
 from treeopt.problem.terms import ModelTerm, Product, ProductTerm, Term, WeightedSum
 from treeopt.types import Array, FloatArray
 
@@ -157,8 +157,10 @@ def costs_of(cost: Any) -> list[Any]:
     entries = list(cost) if isinstance(cost, list | tuple) else [cost]
     found = []
     for entry in entries:
-        if isinstance(entry, Mapping):
-            entry = Price(entry)
+        if isinstance(entry, Mapping) or hasattr(entry, "to_frame"):  # a mapping or a series
+            if not len(entry):
+                continue
+            entry = Price(dict(entry))
         if isinstance(entry, WeightedSum) and all(
             isinstance(term, Price | Change) for _, term in _pairs(entry)
         ):
@@ -215,7 +217,7 @@ def _terms(
                 "a term of the objective is Predicted with low or high. Pass limits in constraints."
             )
         response = responses.of(Asked(objective.model, objective.output, objective.class_index))
-        yield ModelTerm(response.model.source, weight, response)
+        yield ModelTerm(title(response, objective.class_index), weight, response)
     else:
         response = responses.of(asked)
         yield ModelTerm(response.model.source, weight, response)

@@ -66,7 +66,7 @@ _UNEQUAL = (
 )
 _POWER = (
     "powers are not supported",
-    "Write 9 instead of 3**2. A power of a feature is not linear.",
+    "A power of a feature is not linear. Write a power of a number as a number.",
 )
 _QUOTE = (
     "a quoted text is neither a number nor a feature",

@@ -31,7 +31,7 @@ from treeopt.problem.constraints import (
 from treeopt.problem.expressions import Comparison, Reference
 from treeopt.problem.parser import parse
 from treeopt.problem.parser_messages import pointed
-from treeopt.problem.responses import Asked, Responses
+from treeopt.problem.responses import Asked, Responses, title
 from treeopt.types import BoolArray, FloatArray
 
 OPPOSITE = {"<=": ">", "<": ">=", ">=": "<", ">": "<="}
@@ -328,8 +328,8 @@ def _from_predicted(given: Predicted, name: str, responses: Responses) -> Constr
     ends = []
     for side, value, default in (("low", given.low, -np.inf), ("high", given.high, np.inf)):
         number = default if value is None else as_float(value)
-        if number is None or np.isnan(number):
-            raise InputError(f"{name} has {side}={shown(value)}. Pass a number or None.")
+        if number is None or np.isnan(number) or number == -default:
+            raise InputError(f"{name} has {side}={shown(value)}. Pass a finite number or None.")
         ends.append(number)
     low, high = ends
     if np.isinf(low) and np.isinf(high):
@@ -339,9 +339,7 @@ def _from_predicted(given: Predicted, name: str, responses: Responses) -> Constr
             f"{name} has low={low:g} above high={high:g}, which no point satisfies. Swap them."
         )
     response = responses.of(Asked(given.model, given.output, given.class_index))
-    source = response.model.source
-    if given.class_index is not None:
-        source += f", class {given.class_index}"
+    source = title(response, given.class_index)
     label = f"{source} >= {low:.10g}" if np.isinf(high) else f"{source} <= {high:.10g}"
     if np.isfinite(low) and np.isfinite(high):
         label = f"{low:.10g} <= {source} <= {high:.10g}"
@@ -368,6 +366,8 @@ def _from_at_most(given: AtMost, name: str, choices: Choices) -> Constraint:
     if isinstance(given.names, str) or not hasattr(given.names, "__iter__"):
         raise InputError(f"{name} has names={shown(given.names)}. Pass a list of feature names.")
     columns = [_numeric_column(feature, name, choices) for feature in given.names]
+    if not columns:
+        raise InputError(f"{name} names no feature. List the features that it counts.")
     if len(set(columns)) != len(columns):
         raise InputError(f"{name} names a feature twice. Remove one.")
     names = ", ".join(f"x[{k}]" if isinstance(k, int) else str(k) for k in given.names)

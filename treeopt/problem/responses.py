@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeopt.adapters import convert
-from treeopt.errors import InputError, UnsupportedModelError
+from treeopt.errors import InputError, TreeoptError, UnsupportedModelError
 from treeopt.model.difference import Difference
 from treeopt.model.ensemble import Ensemble
 from treeopt.model.frames import Columns, columns_of, with_labels
@@ -104,7 +104,7 @@ class Responses:
         self._kept = list(asked)  # keeps the models alive, and so their ids
         for one in self._kept:
             if one.key not in self._found:
-                self._found[one.key] = Response(*convert(*one))
+                self._found[one.key] = Response(*_converted(one))
 
     def join(self, bounds: Any, mentioned: Collection[str] = ()) -> None:
         """Join the columns of all models; a frame of bounds gives their types and labels.
@@ -149,6 +149,22 @@ class Responses:
     def of(self, asked: Asked) -> Response:
         """Return the response of a model."""
         return self._found[asked.key]
+
+
+def _converted(asked: Asked) -> tuple[Model, Callable[[Any], Array] | None]:
+    """Return a converted model and its own prediction; errors name where it was passed."""
+    try:
+        return convert(*asked)
+    except TreeoptError as error:
+        if asked.name == Asked._field_defaults["name"] or asked.name in str(error):
+            raise
+        raise type(error)(f"{asked.name}: {error}") from error
+
+
+def title(response: Response, class_index: Any) -> str:
+    """Return what results call a prediction: its model and, if it was chosen, its class."""
+    more = "" if class_index is None else f", class {class_index}"
+    return f"{response.model.source}{more}"
 
 
 def _n_columns(bounds: Any) -> int | None:

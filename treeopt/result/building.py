@@ -40,7 +40,7 @@ def build_decision(
         x, region = problem.places.region(answer.cells)
         middle = in_types(x, region.lower, region.upper, columns)
         x = middle if answer.x is None else _centered(problem, answer.x, middle, region)
-        found = _evaluated(problem, x, region)
+        found = _evaluated(problem, x)
     gap = gap_between(found.fun, answer.bound)
     ended = run.status is Status.EVAL_LIMIT and x is not None and bool(np.isnan(answer.bound))
     return Decision(
@@ -108,10 +108,10 @@ class Evaluated(NamedTuple):
 NOTHING_FOUND = Evaluated(np.nan, np.nan, np.nan, {}, {})
 
 
-def _evaluated(problem: Problem, x: FloatArray, region: Region) -> Evaluated:
+def _evaluated(problem: Problem, x: FloatArray) -> Evaluated:
     """Return the values of a point; raise an error if a model predicts something unexpected."""
     objective = problem.objective
-    values = {id(r): _checked_value(problem, r, x, region) for r in problem.responses}
+    values = {id(r): _checked_value(problem, r, x) for r in problem.responses}
     terms = objective.contributions(x, [values[id(r)] for r in objective.responses])
     models = [
         value
@@ -147,7 +147,7 @@ def _slacks(problem: Problem, x: FloatArray, values: Mapping[int, float]) -> dic
                 f"the point found violates {constraint.label!r}. This is a bug in treeopt. Please "
                 "report it."
             )
-        found[label] = min(slacks, default=np.inf)
+        found[label] = float(min(slacks, default=np.inf))
     return found
 
 
@@ -162,14 +162,12 @@ def _caveat(problem: Problem, fun: float, gap: float, rounding: float, status: S
         link = next((name for name in links if name != IDENTITY.name), "the weight")
         return f"; the prediction is {fun:g}, because {link} of the model's sum overflows"
     if status is Status.OPTIMAL and rounding > abs(fun) and (gap > 0 or fun != 0):
-        return (
-            f", but the rounding error of the model's own sums, up to {rounding:.3g}, is larger "
-            f"than the value {fun:.3g}"
-        )
+        errors = "the rounding error of the model's own sums" if problem.is_plain else "rounding"
+        return f", but {errors}, up to {rounding:.3g}, is larger than the value {fun:.3g}"
     return ""
 
 
-def _checked_value(problem: Problem, response: Response, x: FloatArray, region: Region) -> float:
+def _checked_value(problem: Problem, response: Response, x: FloatArray) -> float:
     """Return the prediction of the user's model at a point; it must be the expected value.
 
     The model gets the same frame as the user, or an array if there is no frame.
@@ -178,7 +176,7 @@ def _checked_value(problem: Problem, response: Response, x: FloatArray, region: 
     ours = float(response.predict(x[None, :])[0])
     if response.own is None:
         return ours
-    asked = _as_asked(problem, response, x, region)
+    asked = _as_asked(problem, response, x)
     try:
         theirs = float(response.own(asked)[0])
     except Exception as error:  # whatever the library raises
@@ -205,7 +203,7 @@ def _last_place(response: Response, value: float) -> float:
     return 0.0 if model.link == IDENTITY else model.link.last_place(dtype.type(value))
 
 
-def _as_asked(problem: Problem, response: Response, x: FloatArray, region: Region) -> Any:
+def _as_asked(problem: Problem, response: Response, x: FloatArray) -> Any:
     """Return a point as the user would pass it to one of the models."""
     inputs, columns = problem.inputs, problem.columns
     has_names = bool(response.model.feature_names or columns)

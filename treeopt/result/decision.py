@@ -62,7 +62,8 @@ class Decision:
         ``abs(fun - bound)``; 0 if both are the same infinity.
     rounding : float
         Maximum `gap` of a proven optimum. The gap may be nonzero because the model rounds its own
-        sums. In most cases, `rounding` is 0 or a few units in the last place.
+        sums. In most cases, `rounding` is 0 or a few units in the last place. With constraints or
+        costs, it includes the tolerance of linear programs.
     status : Status
         Reason for the end of the run. `Status.OPTIMAL` if `x` is proven to be optimal.
     success : bool
@@ -71,9 +72,9 @@ class Decision:
     message : str
         Reason for the end of the run, in words.
     conflict : tuple of str
-        If there is no admissible point: a smallest set of constraints, bounds and fixed values that
-        contradict each other. The problem is feasible if any one of them is left out. Empty
-        otherwise.
+        If there is no admissible point: constraints, bounds and fixed values that contradict each
+        other. None of them can be left out: the others alone can be satisfied. `message` says so if
+        this could not be decided. Empty if there is an admissible point.
     region : Region or None
         The box around `x` in which every input has the same prediction, with the attributes
         ``lower``, ``upper`` and ``categories``. It lies within the bounds. None if there is no
@@ -124,7 +125,7 @@ class Decision:
         if self._point is None:
             raise InputError(
                 f"frame is not available, because there is no point: {self.message}. Relax the "
-                "bounds or the fixed values."
+                "constraints, the bounds or the fixed values."
             )
         return frame_of(self._point, self._inputs, self._columns)
 
@@ -218,14 +219,15 @@ class Decision:
             return f"{self.message[:1].upper()}{self.message[1:]}."
         what = "prediction" if self._is_prediction else "value"
         value = (self.fun, self.bound, self.gap, self.rounding, self.status, self.maximized, what)
+        is_plain = self._is_prediction and not self.slack
         model = self._inputs
         names = model.feature_names or [f"x[{k}]" for k in range(model.n_features)]
         names = [*map(str, names if self._columns is None else self._columns.labels)]
         lines = [
-            value_in_words(*value),
+            value_in_words(*value, is_plain),
             effort_in_words(self.message, self.time, self.nfev, self.nodes),
             *terms_in_words(self.terms),
             *slack_in_words(self.slack),
-            *region_in_words(names, labeled(self._point, model), self.region, self._free),
+            *region_in_words(names, labeled(self._point, model), self.region, self._free, what),
         ]
         return "\n".join(lines)

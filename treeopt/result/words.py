@@ -29,15 +29,22 @@ def value_in_words(
     status: Status,
     maximized: bool,
     what: str = "prediction",
+    is_plain: bool = True,
 ) -> str:
-    """Return a sentence about the value of a decision, called ``what``, and its bound."""
+    """Return a sentence about the value of a decision, called ``what``, and its bound.
+
+    If ``is_plain``, only the model's own sums round.
+    """
     best = "maximum" if maximized else "minimum"
     if status is Status.OPTIMAL and gap == 0:
         return f"{fun:.10g} is the {best} {what}, proven to the last bit."
     if status is Status.OPTIMAL:
+        errors = (
+            "the rounding error of the model's own sums is" if is_plain else "rounding errors are"
+        )
         return (
             f"{fun:.10g} is the {best} {what}, proven up to rounding: the gap is {gap:.2g}, "
-            f"and the rounding error of the model's own sums is at most {rounding:.2g}."
+            f"and {errors} at most {rounding:.2g}."
         )
     found = "highest" if maximized else "lowest"
     if not np.isfinite(bound):
@@ -70,10 +77,18 @@ def slack_in_words(slack: Mapping[str, float]) -> list[str]:
 
 
 def region_in_words(
-    names: Sequence[str], values: Sequence[Any], region: Region, free: Collection[int]
+    names: Sequence[str],
+    values: Sequence[Any],
+    region: Region,
+    free: Collection[int],
+    what: str = "prediction",
 ) -> list[str]:
-    """Return one line per feature: its value, and its range or categories in the region."""
-    lines = ["The prediction does not change while:"]
+    """Return one line per feature: its value, and its range or categories in the region.
+
+    ``what`` is "value" if the objective is more than a prediction.
+    """
+    what = "The prediction does" if what == "prediction" else "The predictions of the models do"
+    lines = [f"{what} not change while:"]
     width = max(len(name) for name in names)
     for column, name in enumerate(names[:MAX_FEATURES_SHOWN]):
         low, high = region.lower[column], region.upper[column]

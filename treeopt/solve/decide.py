@@ -106,6 +106,9 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
           the model lists.
         - A sequence with one pair ``(low, high)`` per feature, or a ``scipy.optimize.Bounds``.
 
+        A frame or a mapping may have features that no model reads, if constraints or costs mention
+        them by name.
+
         For a feature with categories, a pair applies to the labels if these are numbers, or to the
         codes if the model has no labels.
     fixed : mapping, Series or DataFrame with one row, optional
@@ -131,7 +134,8 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         - `AtMost`, `Implies` and `Forbid`: logical conditions.
 
         The result satisfies inequalities exactly, as you evaluate them in float64. Both sides of an
-        equality may differ by 8 units in the last place of the sum of its absolute terms.
+        equality may differ by 8 units in the last place of the sum of its absolute terms. An
+        equality on one feature means the exact number, if the bounds allow it.
     cost : mapping, Price, Change or list of these, optional
         Costs of the inputs, which are added to the objective if it is minimized, and subtracted if
         it is maximized. A mapping takes feature names or numbers to prices per unit.
@@ -153,7 +157,8 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
         seconds. To optimize a model repeatedly, convert it once with `from_model` or use `Problem`.
     max_evals : int, optional
         Maximum number of evaluations, see `Decision.nfev`. By default, there is no limit for
-        ``"auto"`` and ``"exact"``; the limit for ``"local"`` and ``"stepdirect"`` is 2,000.
+        ``"auto"`` and ``"exact"``; the limit for ``"local"`` and ``"stepdirect"`` is 2,000. With
+        constraints or costs, the last step of the local search may add two.
     gap : float, default=0.0
         Stop as soon as ``abs(fun - bound)`` is at most this value. If 0, stop when the optimum is
         proven. Methods without a bound ignore it.

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint
+from sklearn.ensemble import RandomForestRegressor
 
 import treeopt
 from tests.support.brute import Column, Costs, Matrix, Question, Truth, check_general, solve
@@ -27,12 +28,14 @@ from treeopt import (
     Decision,
     Forbid,
     Implies,
+    InputError,
     Predicted,
     Price,
     Product,
     Status,
 )
 from treeopt.model.categories import truncated
+from treeopt.model.link import Link
 
 SEEDS = st.integers(0, 2**32 - 1)
 FEW = settings(FUZZ, max_examples=8, derandomize=True)
@@ -184,7 +187,7 @@ def test_points_come_soon() -> None:
     found = {True: 0, False: 0}
     for seed in range(40):
         question = random_question(seed, "sum")
-        res, truth = judge(question, ended=False, method="local", max_evals=20)
+        res, truth = judge(question, ended=False, method="local", max_evals=50)
         if truth.feasible:
             found[res.x is not None] += 1
     assert found[True] > 20 and found[False] <= 1
@@ -320,6 +323,60 @@ def test_rows_that_leave_one_number() -> None:
     assert res.status is Status.OPTIMAL and res.fun == np.nextafter(3.0, 0.0)
 
 
+@pytest.mark.parametrize("big", [2e3, 3e6, 1.5e9])
+def test_costs_that_cancel(big: float) -> None:
+    """What cancels in the slope of a feature does not cancel in the rounding errors of a user."""
+    price, cost, rng = Price({0: 0.7, 1: big}), {0: 0.2, 1: -big}, np.random.default_rng(0)
+    for low in rng.uniform(0.1, 1, 20):
+        bounds = [(low, 2), (0.5, 8.5)]
+        res = treeopt.minimize(price, bounds, cost=cost, method="exact")
+        for value in rng.uniform(0.5, 8.5, 20):
+            one = treeopt.minimize(price, [(low, low), (value, value)], cost=cost)
+            assert one.fun >= res.bound and res.status is Status.OPTIMAL
+
+
+def test_an_equality_on_one_feature_means_the_exact_number() -> None:
+    model = stump(0, 0.3, 0.0, 5.0)
+    exact = treeopt.maximize(model, [(0, 1)], constraints="x[0] == 0.3")
+    assert exact.fun == 0.0 and exact.x[0] == 0.3
+    beyond = treeopt.maximize(model, [(0.1 + 0.2, 1)], constraints="x[0] == 0.3")
+    assert beyond.fun == 5.0 and beyond.x[0] == 0.1 + 0.2
+
+
+def test_limits_beyond_the_largest_prediction() -> None:
+    """A prediction that may be infinite may exceed any limit."""
+    splits = [(j, 1.0, 95.0, 1.0) for j in range(4)]
+    model = tree_of(splits, 4, dtype=np.float32, link=Link("exp"))
+    price = Price(dict.fromkeys(range(4), 1.0))
+    for high in (1e38, 3.5e38, 1e300):
+        res = treeopt.minimize(price, [(0, 2)] * 4, constraints=Predicted(model, high=high))
+        assert res.status is Status.OPTIMAL and np.isfinite(model.predict([res.x])[0])
+
+
+def test_products_with_infinite_predictions() -> None:
+    model = tree_of([(0, 1.0, 1.0, 95.0)], 2, dtype=np.float32, link=Link("exp"))
+    for sense, fun in ((treeopt.minimize, 0.0), (treeopt.maximize, np.inf)):
+        res = sense(Product(1, model), [(0, 2), (0, 1)])
+        assert res.status is Status.OPTIMAL and res.fun == res.bound == fun
+
+
+def test_infinite_bounds_are_refused_where_the_cost_has_no_end() -> None:
+    data = np.random.default_rng(0).random((50, 2))
+    forest = RandomForestRegressor(5, random_state=0).fit(data, data.sum(axis=1))
+    bounds = [(0, np.inf), (0, 1)]
+    with pytest.raises(InputError, match="the objective is unbounded"):
+        treeopt.maximize(forest, bounds, cost={0: -0.1})
+    assert treeopt.maximize(forest, bounds, cost={0: 0.1}).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("method", ["auto", "local"])
+def test_evaluations_keep_their_limit(method: str) -> None:
+    for seed in range(10):
+        question = random_question(seed, "sum")
+        res = question.decide(method=method, max_evals=15)
+        assert res.nfev <= 15 + 2  # the end of the last descent
+
+
 # Contradictions
 
 NO_POINT: list[tuple[Any, dict[str, Any], list[str]]] = [
@@ -331,6 +388,11 @@ NO_POINT: list[tuple[Any, dict[str, Any], list[str]]] = [
         ["-x[0]+2*x[1]==0", "-x[0]+2*x[1]<0"],
     ),
     ([(0, 9)] * 2, {"integer": [0, 1]}, ["2*x[0] + 2*x[1] == 11"]),
+    ([(0, 1)] * 2, {}, ["x[0] < x[1]", "x[1] < x[0]"]),
+    ([(0, 1)] * 2, {}, ["x[0] + x[1] < 1", "x[0] + x[1] >= 1"]),
+    ([(0, 1)] * 2, {}, ["0.5 < x[0] + x[1] <= 0.5"]),
+    ([(0, 1)] * 2, {}, ["x[0] + x[1] == 1", "x[0] + x[1] == 1.0000001"]),
+    ([(0, 1)] * 2, {}, ["x[0] + x[1] <= 1", "2*x[0] + 2*x[1] >= 2.0000001"]),
 ]
 
 

@@ -119,7 +119,7 @@ class _Attempt:
                 run.status = Status.INFEASIBLE
                 return Answer(None)
             starts = self._starts(solver)
-            for x in starts:
+            for x in starts[: max(run.max_evals // 4, 1)]:  # the descents need more
                 solver.offer(x)
             if with_local:
                 solver.begin_local_search(starts)

@@ -150,7 +150,7 @@ class Divider:
                 is_exact = f.kink["fee"][i] == 0 and f.kink["weight"][i] >= 0
                 if is_exact or not low <= at <= high or low == high:
                     continue
-                place = self.pieces.place(k, at)
+                place = self.stated.place(k, at)
                 if f.kink["fee"][i] != 0 and piece.first[k] <= place <= piece.last[k]:
                     if piece.first[k] < piece.last[k]:
                         return self._split_at(piece, k, place)

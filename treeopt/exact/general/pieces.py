@@ -127,20 +127,11 @@ class Pieces:
     def cost_of(self, x: FloatArray, slopes: FloatArray) -> float:
         """Return the cost of a point."""
         return sum(
-            self.cost(k, float(x[k]), self.place(k, float(x[k])), float(slopes[k]))
+            self.cost(k, float(x[k]), self.stated.place(k, float(x[k])), float(slopes[k]))
             for k in range(self.p)
         )
 
     # Numbers
-
-    def place(self, k: int, x: float) -> int:
-        """Return the place of a number; -1 if it is not admissible."""
-        low, high, is_ordered = self.stated.ends[k]
-        if is_ordered:
-            c = int(high.searchsorted(x))
-            return c if c < high.size and low[c] <= x else -1
-        inside = np.flatnonzero((low <= x) & (x <= high))
-        return int(inside[0]) if inside.size else -1
 
     def hull(self, piece: Piece, k: int) -> tuple[float, float]:
         """Return the minimum and maximum number of a feature in a piece."""
@@ -344,7 +335,7 @@ class Pieces:
     def holds(self, piece: Piece, x: FloatArray) -> bool:
         """Return whether a point is in a piece and satisfies the constraints but limits."""
         for k, value in enumerate(x.tolist()):
-            if not piece.first[k] <= self.place(k, value) <= piece.last[k]:
+            if not piece.first[k] <= self.stated.place(k, value) <= piece.last[k]:
                 return False
         point = self.stated.point(x)
         return all(condition.holds(point) for condition in self.conditions)

@@ -130,7 +130,7 @@ class Points:
                 if not abs(factor) * NEIGHBORS * np.spacing(abs(before)) >= off - error:
                     continue
                 for to in _neighbors(before):
-                    if hulls[k][0] <= to <= hulls[k][1] and self.pieces.place(k, to) >= 0:
+                    if hulls[k][0] <= to <= hulls[k][1] and self.stated.place(k, to) >= 0:
                         x[k] = to
                         if self.written[r].holds(self.stated.point(x)):
                             now = self._missed(piece, x)
@@ -160,7 +160,7 @@ class Points:
                 if a == 0 or self.stated.integer[k] or not missing:
                     continue
                 to = min(max(float(x[k]) + missing / a, hulls[k][0]), hulls[k][1])
-                if self.pieces.place(k, to) >= 0:
+                if self.stated.place(k, to) >= 0:
                     value += a * (to - float(x[k]))
                     x[k] = to
         return x
@@ -176,7 +176,7 @@ class Points:
                 if abs(nearest - value) > 1e-6:
                     return None
                 value = nearest
-            if self.pieces.place(k, value) < 0:
+            if self.stated.place(k, value) < 0:
                 near = sorted(
                     self.pieces.candidates(piece, k), key=lambda each: abs(each[0] - value)
                 )
@@ -220,7 +220,7 @@ class Points:
                 k = int(rows.entry["feature"][i])
                 rest = math.fsum(t for t, e in zip(terms, entries, strict=True) if e != i)
                 to = (limit - rest) / float(rows.entry["factor"][i])
-                if hulls[k][0] <= to <= hulls[k][1] and self.pieces.place(k, to) >= 0:
+                if hulls[k][0] <= to <= hulls[k][1] and self.stated.place(k, to) >= 0:
                     x[k] = to
         return x
 
@@ -267,7 +267,7 @@ class Points:
                 numbers.append(above)
             if math.prod(map(len, choices)) * len(numbers) > MAX_POINTS:
                 return None
-            places = [self.pieces.place(k, x) for x in numbers]
+            places = [self.stated.place(k, x) for x in numbers]
             inside = [piece.first[k] <= c <= piece.last[k] for c in places]
             choices.append([x for x, is_in in zip(numbers, inside, strict=True) if is_in])
         return [np.array(x) for x in product(*choices)]

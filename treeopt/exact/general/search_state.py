@@ -124,7 +124,7 @@ class General(NamedTuple):
     room: Room
 
 
-def new_general(statement: Statement, tolerance: float, settings: ExactSettings) -> General:
+def new_general(statement: Statement, settings: ExactSettings) -> General:
     """Return a search whose root is open."""
     leaves = statement.leaves
     p, n_boxes = leaves.low.shape[0], leaves.value.size
@@ -135,7 +135,6 @@ def new_general(statement: Statement, tolerance: float, settings: ExactSettings)
     state["level"], state["n_unused"] = -1, room
     state["plunge_nodes"] = settings.general_plunge_nodes
     state["best"] = state["tie_bound"] = np.inf
-    state["tolerance"] = tolerance
     search = General(
         state=state,
         heap=Heap(

@@ -53,7 +53,7 @@ class GeneralSolver:
         self.problem, self.run, self.limits, self.settings = problem, run, run.limits, settings
         self.stated = Stated(problem, run.limits, settings)
         self.regions = RegionSolver(self.stated, settings.region_programs)
-        self.search = new_general(self.stated.statement, 0.0, settings)
+        self.search = new_general(self.stated.statement, settings)
         self.best: FloatArray | None = None
         self.value, self.lowest = np.inf, -np.inf
         self.proven = False
@@ -105,6 +105,11 @@ class GeneralSolver:
     def evaluations(self) -> int:
         """Number of points so far at which the objective was examined."""
         return self.n_offers + (0 if self.local is None else self.local.passes)
+
+    @property
+    def _max_passes(self) -> int:
+        """Maximum number of passes of the local search, so that `evaluations` keeps its limit."""
+        return max(self.run.max_evals - self.n_offers, 0)
 
     # Points
 
@@ -209,21 +214,21 @@ class GeneralSolver:
     def descend_from(self, x: FloatArray) -> None:
         """Descend from a point of the problem."""
         local, own = self.local, x[self.stated.columns]
-        if local is not None and local.passes < self.run.max_evals:
-            local.descend_from(self.stated.places_at(own), own, self.run.max_evals)
+        if local is not None and local.passes < self._max_passes:
+            local.descend_from(self.stated.places_at(own), own, self._max_passes)
             self._offer_end(local)
 
     def search_locally(self, until: float, max_failures: float = np.inf) -> None:
         """Descend from more points until some work is done, or some descents in a row fail."""
         local = self.local
-        while local is not None and local.work < until and local.passes < self.run.max_evals:
+        while local is not None and local.work < until and local.passes < self._max_passes:
             if local.failures >= max_failures:
                 return
             if not (local.starts or local.elite) or self.limits.is_over():
                 return
             if local.descents and not self.stated.columns.size:
                 return  # there is only one point
-            local.step(self.run.max_evals)
+            local.step(self._max_passes)
             self._offer_end(local)
 
     def _offer_end(self, local: GeneralLocalSearch) -> None:
@@ -260,7 +265,7 @@ class GeneralSolver:
     def prove(self, check: Callable[[], None]) -> None:
         """Prove the optimum, unless ``check`` raises an exception first."""
         watch = Watch(check, self.limits)
-        work, settings = self.settings.first_work, self.settings
+        work, settings, turns = self.settings.first_work, self.settings, 0
         self.search_locally(settings.start_work)
         watch.raise_if_stopped()
         while not self.proven:
@@ -268,10 +273,11 @@ class GeneralSolver:
             watch.raise_if_stopped()
             self._update_bound()
             self.proven = outcome == DONE
+            turns += 1
             if not self.proven:
                 # A good point saves most of the nodes. Without constraints, easy problems are
                 # solved before the search would find it.
-                if work == settings.first_work * (1 if self.is_constrained else 4):
+                if turns == (1 if self.is_constrained else 3):
                     self.search_locally(settings.first_search_work, settings.first_failures)
                 self._local_turn()
                 watch.raise_if_stopped()
@@ -310,7 +316,7 @@ class GeneralSolver:
             )
             if outcome == ASKED:
                 self._answer()
-                if watch.is_over():
+                if watch.is_over() or self.evaluations >= self.run.max_evals:
                     return outcome
                 continue
             if outcome == FULL:
@@ -364,7 +370,7 @@ class GeneralSolver:
                 self.descend_from(point)
         elif is_empty:
             search.level[at]["pending"] = 0
-            search.rays[int(self.n_rays) % MAX_RAYS] = y / np.abs(y).max()
+            search.rays[self.n_rays % MAX_RAYS] = y / np.abs(y).max()
             self.n_rays += 1
             search.state["n_rays"] = min(self.n_rays, MAX_RAYS)
         is_useful = is_empty or self.value < before

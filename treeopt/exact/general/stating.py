@@ -86,19 +86,24 @@ class Stated:
 
     def places_at(self, x: FloatArray) -> Int32Array:
         """Return the places of admissible numbers of the free features."""
-        found = np.empty(self.columns.size, np.int32)
-        for k, (value, (low, high, is_ordered)) in enumerate(
-            zip(x.tolist(), self.ends, strict=True)
-        ):
-            if is_ordered:
-                found[k] = min(int(high.searchsorted(value)), high.size - 1)
-            else:
-                found[k] = int(np.argmax((low <= value) & (value <= high)))
-        return found
+        places = [self.place(k, value) for k, value in enumerate(x.tolist())]
+        for k in np.flatnonzero(np.array(places) < 0).tolist():  # next to a place, or beyond all
+            high = self._numbers[k][1]
+            places[k] = min(int(high.searchsorted(x[k])), high.size - 1)
+        return np.array(places, np.int32)
+
+    def place(self, k: int, x: float) -> int:
+        """Return the place of a number of a free feature; -1 if it is not admissible."""
+        low, high, is_ordered = self._numbers[k]
+        if is_ordered:
+            c = int(high.searchsorted(x))
+            return c if c < high.size and low[c] <= x else -1
+        inside = np.flatnonzero((low <= x) & (x <= high))
+        return int(inside[0]) if inside.size else -1
 
     @cached_property
-    def ends(self) -> list[tuple[FloatArray, FloatArray, bool]]:
-        """The ends of the places of each feature, and whether they ascend."""
+    def _numbers(self) -> list[tuple[FloatArray, FloatArray, bool]]:
+        """The first and last number of the places of each feature, and whether these ascend."""
         features, start = self.statement.features, self.places.start.tolist()
         low, high = (features.place[side].copy() for side in ("low", "high"))
         ordered = features.feature["ordered"].tolist()
