@@ -84,7 +84,7 @@ class Objective:
                 value = float(next(at))
                 if isinstance(term, ProductTerm):
                     value = (float(x[term.column]) - term.minus) * value
-            found[label] = self.weight_of(term) * value
+            found[label] = self.weight_of(term) * value + 0.0  # no negative zero
         return found
 
     @cached_property
@@ -158,8 +158,6 @@ def costs_of(cost: Any) -> list[Any]:
     found = []
     for entry in entries:
         if isinstance(entry, Mapping) or hasattr(entry, "to_frame"):  # a mapping or a series
-            if not len(entry):
-                continue
             entry = Price(dict(entry))
         if isinstance(entry, WeightedSum) and all(
             isinstance(term, Price | Change) for _, term in _pairs(entry)

@@ -179,6 +179,9 @@ class GeneralSolver:
             at = float(own[k])
             bound += self.regions.pieces.cost(k, at, int(places[k]))
             size += self.regions.pieces.cost_size(k, at, int(places[k]))
+        # What cancels may be larger at other points.
+        hidden = self.regions.pieces.hidden(self._slopes(x))
+        size += float((hidden * self.stated.reach())[hidden > 0].sum())
         value = objective.sense * objective.value_at(x)
         if not np.isfinite(value):
             return 0.0

@@ -11,7 +11,7 @@ from treeopt.exact.exact_settings import ExactSettings
 from treeopt.exact.general.conditions import Conditions
 from treeopt.exact.general.free_features import FreeFeatures
 from treeopt.exact.general.parts import Parts
-from treeopt.exact.general.statement import LINK, Statement
+from treeopt.exact.general.statement import LINK, OPEN, Statement
 from treeopt.exact.list_leaves import list_sums
 from treeopt.problem.problem import Problem
 from treeopt.run.limits import Limits
@@ -121,6 +121,11 @@ class Stated:
                 points = grid.own_points(number, np.array([cells], np.int64))
                 sums[k] += factor * float(grid.sums[number].sums_at(points)[0])
         return sums
+
+    def reach(self) -> FloatArray:
+        """Return the maximum absolute number of each feature; 0 if it is infinite."""
+        far = [max(float(high.max()), -float(low.min())) for low, high, _ in self._numbers]
+        return np.array([each if each < OPEN else 0.0 for each in far])
 
     def number_in(self, k: int, place: int) -> float:
         """Return the admissible number of a place that is nearest to 0."""
