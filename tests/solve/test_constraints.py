@@ -11,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost as xgb
 from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse import csr_array
 from sklearn.ensemble import (
@@ -731,3 +732,39 @@ def test_terms_of_classes_are_called_by_their_class() -> None:
     terms = [(1.0, Predicted(forest, class_index=k)) for k in (0, 1)]
     res = treeopt.maximize(WeightedSum(terms), FRAME)
     assert list(res.terms) == [f"RandomForestClassifier, class {k}" for k in (0, 1)]
+
+
+def test_features_that_no_model_reads_come_last_and_are_never_missing() -> None:
+    """Models without names keep their columns; `missing` of a model is no value of others."""
+    array = DecisionTreeRegressor(max_depth=4).fit(FRAME.to_numpy(), TARGET)
+    part = RandomForestRegressor(5, random_state=0).fit(FRAME[["b c", "k"]], TARGET)
+    both = WeightedSum([(1.0, array), (1.0, part)])
+    with pytest.raises(InputError, match="3 features without names, but the other models have 2"):
+        treeopt.maximize(both, FRAME, constraints="a + k <= 4")
+
+    X = FILLER[["a", "b c"]].assign(z=np.arange(200) % 3)
+    boosted = xgb.XGBRegressor(n_estimators=10, missing=0.0).fit(X[["a", "b c"]], TARGET)
+    res = treeopt.maximize(boosted, X, constraints="a + z <= 30", cost={"z": 1.0})
+    assert res.x["z"] == 0 and res.cost == 0.0
+
+
+def test_infinite_bounds_and_costs_that_do_not_fall() -> None:
+    forest = RandomForestRegressor(5, random_state=0).fit(FRAME, TARGET)
+    bounds = {"a": (0.0, np.inf), "b c": (0.0, 10.0), "k": (0.0, 9.0)}
+    product = treeopt.Product("a", forest)
+    assert treeopt.maximize(product, bounds, constraints="a <= 5").x["a"] == 5.0
+    for cost in ([{"a": -1.0}, Change({"a": 3.0}, per={"a": 1.0})], {"a": 1.0}):
+        assert treeopt.maximize(forest, bounds, cost=cost).status is Status.OPTIMAL
+    limited = treeopt.maximize(
+        forest, bounds, cost={"a": -1.0}, constraints=Forbid({"a": (5, None)})
+    )
+    assert limited.x["a"] == np.nextafter(5.0, 0.0)
+
+
+def test_many_rows_are_read_soon() -> None:
+    """Rows in one direction are compared by their limits, not pair by pair."""
+    forest = RandomForestRegressor(5, random_state=0).fit(FRAME.to_numpy(), TARGET)
+    limits = np.linspace(5, 20, 1000)
+    rows = LinearConstraint(np.ones((1000, 3)), -np.inf, limits)
+    res = treeopt.maximize(forest, [(0, 10)] * 3, constraints=rows)
+    assert res.x.sum() <= 5 and len(res.slack) == 1000

@@ -162,7 +162,7 @@ class Joint:
         for model, to_column in zip(self.models, self.to_columns, strict=True):
             own = model._matrix(X[[given[known[column]] for column in to_column]], name)
             matrix[:, to_column] = own
-        unread = np.setdiff1d(np.arange(self.n_features), np.concatenate(self.to_columns))
+        unread = unread_columns(self)
         if unread.size:
             names = tuple(known[column] for column in unread)
             own = as_matrix(X[[given[n] for n in names]], Joint(unread.size, names), name)
@@ -172,6 +172,13 @@ class Joint:
 
 Inputs: TypeAlias = Ensemble | Difference | Softmax | Joint
 """What describes the inputs of a problem: its model, or all of its models."""
+
+
+def unread_columns(inputs: Inputs) -> IntArray:
+    """Return the columns that no model has."""
+    if not isinstance(inputs, Joint) or not inputs.models:
+        return np.empty(0, np.int64)
+    return np.setdiff1d(np.arange(inputs.n_features), np.concatenate(inputs.to_columns))
 
 
 def join(
@@ -209,13 +216,15 @@ def join(
         return Joint(n_columns, None if names is None else tuple(names))
     all_names: list[str] = []
     for model in named:
-        all_names += [n for n in _as_listed(model, names) if spelled(n, all_names) not in all_names]
-    all_names += more
+        for name in _as_listed(model, names, read):
+            if spelled(name, all_names) not in all_names:
+                all_names.append(name)
     n = len(all_names) if named else distinct[0].n_features
     to_columns = []
     for model in distinct:
         if model.feature_names:
-            own = [all_names.index(spelled(name, all_names)) for name in _as_listed(model, names)]
+            own_names = _as_listed(model, names, read)
+            own = [all_names.index(spelled(name, all_names)) for name in own_names]
         elif model.n_features != n:
             raise InputError(
                 f"{model.source} has {model.n_features} features without names, but the other "
@@ -224,17 +233,24 @@ def join(
         else:
             own = list(range(n))
         to_columns.append(np.array(own, np.int64))
-    joint = Joint(n, tuple(all_names) if named else None, tuple(distinct), tuple(to_columns))
+    joint = Joint(
+        n + len(more), (*all_names, *more) if named else None, tuple(distinct), tuple(to_columns)
+    )
     _check_agreement(joint)
     return joint
 
 
-def _as_listed(model: Model, names: Sequence[str] | None) -> list[str]:
-    """Return the names of a model's columns, as the bounds spell them where they list them."""
+def _as_listed(model: Model, names: Sequence[str] | None, read: Collection[str]) -> list[str]:
+    """Return the names of a model's columns, as the bounds spell them where they list them.
+
+    Other names are spelled as another model does that has blanks in them. ``read`` has the names of
+    all models.
+    """
     own = model.feature_names or ()
-    listed = {spelled(name, own): name for name in names or ()}
-    listed |= {name: name for name in names or () if name in own}
-    return [listed.get(name, name) for name in own]
+    found = {spelled(name, own): name for name in read if " " in name}
+    found |= {spelled(name, own): name for name in names or ()}
+    found |= {name: name for name in names or () if name in own}
+    return [found.get(name, name) for name in own]
 
 
 def _check_agreement(joint: Joint) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeopt.errors import InputError, shown
 from treeopt.model.inputs import listed, spelled
+from treeopt.model.joint import unread_columns
 
 if TYPE_CHECKING:
     from treeopt.model.joint import Inputs
@@ -163,6 +164,7 @@ def _mask_missing(X: Array, ensemble: Inputs) -> None:
     with np.errstate(over="ignore"):
         missing = X.astype(ensemble.input_dtype) == ensemble.missing_value
     missing[:, ensemble.labeled_columns] = False
+    missing[:, unread_columns(ensemble)] = False
     X[missing] = np.nan
     for column, known in ensemble.categories.items():
         own = X[:, column]

@@ -16,7 +16,7 @@ from treeopt.errors import InputError, shown
 from treeopt.model.categories import Categories
 from treeopt.model.frames import Columns
 from treeopt.model.inputs import is_missing, some_numbers
-from treeopt.model.joint import Inputs
+from treeopt.model.joint import Inputs, unread_columns
 from treeopt.problem.bounds import (
     bound_name,
     check_given,
@@ -150,6 +150,7 @@ class Choices:
         values = {k: v for k, v in values.items() if v.size > 1 and k not in fixed}
         may_be_missing = np.full(len(pairs), data is None)
         may_be_missing[ensemble.labeled_columns] = True
+        may_be_missing[unread_columns(ensemble)] = True
         lower, upper = pairs.T.copy()
         return Space(lower, upper, whole, values, data, may_be_missing, infeasible_because)
 

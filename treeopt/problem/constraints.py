@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -168,6 +167,8 @@ class Row:
         The condition as the user computes it.
     is_strict : bool
         Whether the bounds themselves are excluded.
+    n_terms : int
+        Number of terms that the user adds.
     """
 
     columns: IntArray
@@ -178,6 +179,13 @@ class Row:
     size: float
     written: Written
     is_strict: bool = False
+    n_terms: int = 0
+
+    @property
+    def rounding(self) -> float:
+        """Maximum rounding error of the computed sum, relative to the size of its terms."""
+        n = max(self.columns.size, self.n_terms)
+        return (16 + 2 * n) * float(np.finfo(np.float64).eps)
 
     @property
     def is_equality(self) -> bool:
@@ -265,15 +273,28 @@ def contradict(rows: Iterable[Row], largest: FloatArray) -> bool:
     ``largest`` is the maximum absolute value of each feature. Limits that are apart by less than
     rounding errors may hold as a user computes them.
     """
-    found: dict[bytes, list[Row]] = {}
+    found: dict[tuple[bytes, bytes], list[Row]] = {}
     for row in map(Row.sorted, rows):
-        found.setdefault(row.columns.tobytes(), []).append(row)
-    return any(
-        _are_proportional(one, other)
-        and (_are_apart(one, other, largest) or one.written.excludes(other.written))
-        for alike in found.values()
-        for one, other in combinations(alike, 2)
-    )
+        used = row.coefficients[row.coefficients != 0]
+        if used.size:
+            direction = np.round(row.coefficients / used[0], 12) + 0.0
+            found.setdefault((row.columns.tobytes(), direction.tobytes()), []).append(row)
+    return any(_exclude(alike, largest) for alike in found.values() if len(alike) > 1)
+
+
+def _exclude(rows: list[Row], largest: FloatArray) -> bool:
+    """Return whether rows with coefficients that are proportional, or almost so, contradict."""
+    low, high = np.empty((2, len(rows)))
+    for i, row in enumerate(rows):
+        scale = float(np.abs(row.coefficients[row.coefficients != 0][0]))
+        error = row.rounding * (row.size + float(row.sizes @ largest[row.columns]))
+        error = error if error < np.inf else np.inf  # also if it is NaN
+        low[i], high[i] = (row.low - error) / scale, (row.high + error) / scale
+    i, j = int(low.argmax()), int(high.argmin())
+    if low[i] > high[j] and _are_proportional(rows[i], rows[j]):
+        return True
+    strict = [row for row in rows if row.is_strict]
+    return any(one.written.excludes(other.written) for one in strict for other in rows)
 
 
 def _are_proportional(one: Row, other: Row) -> bool:
@@ -283,17 +304,6 @@ def _are_proportional(one: Row, other: Row) -> bool:
     )
     first = next((pair for pair in pairs if pair[0]), (Fraction(0), Fraction(0)))
     return all(first) and all(a * first[1] == b * first[0] for a, b in pairs)
-
-
-def _are_apart(one: Row, other: Row, largest: FloatArray) -> bool:
-    """Return whether the limits of rows with proportional coefficients exclude each other."""
-    ends = []
-    for row in (one, other):
-        scale = float(np.abs(row.coefficients[row.coefficients != 0][0]))
-        size = row.size + float(row.sizes @ largest[row.columns])
-        error = (16 + 2 * row.columns.size) * np.finfo(np.float64).eps * size
-        ends.append(((row.low - error) / scale, (row.high + error) / scale))
-    return bool(max(low for low, _ in ends) > min(high for _, high in ends))
 
 
 def joined(rows: Iterable[Row]) -> list[Row]:
@@ -317,6 +327,7 @@ def _one_row(rows: list[Row]) -> list[Row]:
         sizes=np.max([row.sizes for row in rows], axis=0),
         size=max(row.size for row in rows),
         written=_AllOf(tuple(rows)),
+        n_terms=max(row.n_terms for row in rows),
         is_strict=any(row.is_strict for row in rows),
     )
     return [one]

@@ -51,6 +51,11 @@ class Expression(ABC):
         If ``absolute``, all signs are positive, so that nothing cancels.
         """
 
+    @property
+    def n_terms(self) -> int:
+        """Number of numbers and features."""
+        return 1
+
     def linear(self) -> tuple[dict[Reference, float], float]:
         """Return the coefficients other than 0, and the constant, each rounded once."""
         return _rounded(self.exact())
@@ -93,6 +98,11 @@ class Negative(Expression):
 
     positive: Expression
 
+    @property
+    def n_terms(self) -> int:
+        """Number of numbers and features."""
+        return self.positive.n_terms
+
     def evaluate(self, values: Values) -> Array | float:
         """Return the value in float64."""
         return -self.positive.evaluate(values)
@@ -111,6 +121,11 @@ class Operations(Expression):
 
     first: Expression
     steps: tuple[tuple[str, Expression], ...]
+
+    @property
+    def n_terms(self) -> int:
+        """Number of numbers and features."""
+        return self.first.n_terms + sum(operand.n_terms for _, operand in self.steps)
 
     def evaluate(self, values: Values) -> Array | float:
         """Return the value in float64."""
@@ -162,6 +177,11 @@ class Comparison:
     right: Expression
     references: tuple[Reference, ...]
     places: Mapping[Reference, int] = field(compare=False)
+
+    @property
+    def n_terms(self) -> int:
+        """Number of numbers and features on both sides."""
+        return self.left.n_terms + self.right.n_terms
 
     def holds(self, values: Values) -> BoolArray | bool:
         """Return whether the comparison holds as written, in float64."""

@@ -235,6 +235,7 @@ def _row(comparison: Comparison, written: _Text) -> Row | bool:
         size=size,
         written=written,
         is_strict=comparison.relation in ("<", ">"),
+        n_terms=comparison.n_terms,
     )
 
 

@@ -158,7 +158,7 @@ def minimize(*args: Any, **kwargs: Any) -> Decision:
     max_evals : int, optional
         Maximum number of evaluations, see `Decision.nfev`. By default, there is no limit for
         ``"auto"`` and ``"exact"``; the limit for ``"local"`` and ``"stepdirect"`` is 2,000. With
-        constraints or costs, the last step of the local search may add two.
+        constraints or costs, the last step of the search may add a few.
     gap : float, default=0.0
         Stop as soon as ``abs(fun - bound)`` is at most this value. If 0, stop when the optimum is
         proven. Methods without a bound ignore it.

@@ -11,8 +11,6 @@ from treeopt.exact.general.statement import COUNT, COUNTED, ENTRY, LITERAL, OF, 
 from treeopt.problem.constraints import Clause, Count, Literal, Row
 from treeopt.problem.problem import Problem
 
-ROUNDING = float(np.finfo(np.float64).eps)
-
 
 class Conditions:
     """Rows, clauses and counts of a problem.
@@ -102,10 +100,9 @@ class Conditions:
                     value = free.value_of(int(column))
                     offset += float(factor) * value
                     size += float(each) * abs(value)
-            error = ROUNDING * (16 + 2 * row.columns.size)
             is_literal = r >= len(self.rows)
             limits = row.low - offset, row.high - offset
-            table.append((start, len(entries), *limits, size, error, is_literal))
+            table.append((start, len(entries), *limits, size, row.rounding, is_literal))
         of = [entry for own in self.rows_of for entry in own]
         return Rows(np.array(table, ROW), np.array(entries, ENTRY), np.array(of, OF))
 

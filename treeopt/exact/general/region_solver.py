@@ -52,6 +52,8 @@ class RegionSolver:
     ----------
     gave_up : bool
         Whether this number did not suffice for a box of the proof.
+    is_without_logic, is_simple : bool
+        Whether there are no clauses and counts; and no rows either.
     """
 
     def __init__(self, stated: Stated, max_pieces: int) -> None:
@@ -59,9 +61,9 @@ class RegionSolver:
         self.pieces = pieces = Pieces(stated)
         self.points, self.divider = Points(pieces), Divider(pieces)
         self.p, self.gave_up = pieces.p, False
-        self.is_simple = not (
-            pieces.must or pieces.logic.clause_start.size > 1 or pieces.logic.counts.size > 0
-        )
+        logic = pieces.logic
+        self.is_without_logic = not (logic.clause_start.size > 1 or logic.counts.size > 0)
+        self.is_simple = self.is_without_logic and not pieces.must
 
     def solve(
         self,

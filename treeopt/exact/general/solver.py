@@ -8,13 +8,13 @@ import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.exact.exact_settings import ExactSettings
-from treeopt.exact.general.bounds import lowest_cost, part_value
+from treeopt.exact.general.bounds import UNIT, lowest_cost, part_value
 from treeopt.exact.general.free_features import Contradiction
 from treeopt.exact.general.local import GeneralLocalSearch
 from treeopt.exact.general.nodes import breaks_limit, objective_bound
 from treeopt.exact.general.region_solver import RegionSolver
 from treeopt.exact.general.search_state import BOX, MAX_RAYS, POINT, ROWS, new_general
-from treeopt.exact.general.statement import OPEN
+from treeopt.exact.general.statement import HUGE, OPEN
 from treeopt.exact.general.stating import Stated
 from treeopt.exact.general.tree import ASKED, DONE, FULL, advance
 from treeopt.exact.tree_search import ENDLESS, larger_heap
@@ -70,19 +70,9 @@ class GeneralSolver:
 
     def _refuse_unbounded(self) -> None:
         """Raise an error if the objective has no finite optimum, because bounds are infinite."""
-        statement, stated, space = self.stated.statement, self.stated, self.problem.space
-        features, p = statement.features, stated.columns.size
-        open_ends = []
-        for k in range(p):
-            column = int(stated.columns[k])
-            is_open = np.isinf([space.lower[column], space.upper[column]]).any()
-            is_factor = (statement.parts["feature"] == k).any()
-            if not is_open or not (features.feature["is_priced"][k] or is_factor):
-                continue
-            box = np.append(np.zeros(p), np.diff(stated.places.start) - 1).astype(np.int32)
-            at = lowest_cost(features, k, box[k], box[p + k], 0.0)[1]
-            if is_factor or abs(at) >= OPEN:
-                open_ends.append(k)
+        statement, stated = self.stated.statement, self.stated
+        p = stated.columns.size
+        open_ends = [k for k in range(p) if self._has_open_end(k)]
         if not open_ends:
             return
         if self.regions.pieces.must:
@@ -95,6 +85,21 @@ class GeneralSolver:
             f"the objective is unbounded: the bounds of {name} are infinite, and its cost has no "
             "minimum between them. Pass finite bounds, or a constraint that bounds it."
         )
+
+    def _has_open_end(self, k: int) -> bool:
+        """Return whether a feature has an infinite bound in whose direction its cost falls."""
+        statement, stated = self.stated.statement, self.stated
+        own, place = statement.features.feature[k], statement.features.place
+        places = place[slice(*stated.places.start[k : k + 2])]
+        low, high = float(places["low"].min()), float(places["high"].max())
+        if (statement.parts["feature"] == k).any():
+            return max(-low, high) >= HUGE
+        # Logic may exclude the far end, which models in single precision bound.
+        infinite = OPEN if self.regions.is_without_logic else HUGE
+        kinks = statement.features.kink[own["kink_start"] : own["kink_end"]]
+        steepness, noise = float(kinks["weight"].sum()), UNIT * float(own["size"])
+        falls = own["slope"] + steepness < -noise, own["slope"] - steepness > noise
+        return bool((high >= infinite and falls[0]) or (low <= -infinite and falls[1]))
 
     @property
     def nodes(self) -> int:
