@@ -91,6 +91,8 @@ class RegionSolver:
         if self.is_simple or not p:
             found = [self.pieces.lowest(whole, k, 0.0, slopes[k]) for k in range(p)]
             x = np.array([at for _, at, _ in found])
+            if not p and not self.pieces.holds(whole, x):
+                return Solved(None, np.inf)
             total = sum(value for value, _, _ in found)
             reach = np.array([max(map(abs, hull)) for hull in self.pieces.hulls(whole)])
             hidden = self.pieces.hidden(slopes)
