@@ -119,7 +119,9 @@ class _Attempt:
                 run.status = Status.INFEASIBLE
                 return Answer(None)
             starts = self._starts(solver)
-            for x in starts[: max(run.max_evals // 4, 1)]:  # the descents need more
+            # Where every point is feasible, the descents find better ones at once.
+            n_offers = run.max_evals // 4 if solver.is_constrained or not with_local else 1
+            for x in starts[: max(n_offers, 1)]:
                 solver.offer(x)
             if with_local:
                 solver.begin_local_search(starts)
