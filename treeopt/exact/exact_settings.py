@@ -36,10 +36,8 @@ class ExactSettings:
         Maximum number of plunges without a linear program, after programs that were of no use.
     search_share, late_search_share : float
         Work of the local search per unit of work of the proof: at first, and after
-        ``max_failures`` descents in a row have found nothing better.
-    general_search_share : float
-        The first of these for problems with constraints, costs or several models. Their local
-        search has already worked for ``first_search_work``.
+        ``max_failures`` descents in a row have found nothing better. Problems with constraints,
+        costs or several models have the second share after ``first_search_work``.
     max_failures : int
         Number of descents without improvement after which the local search slows down.
     dual_after : int
@@ -150,7 +148,6 @@ class ExactSettings:
     max_wait: int = 15
     search_share: float = 0.3
     late_search_share: float = 0.05
-    general_search_share: float = 0.1
     max_failures: int = 100
     dual_after: int = 300 * MS
     race_work: int = 1000 * MS
@@ -181,7 +178,7 @@ class ExactSettings:
 
     heap_nodes: int = 2**12
     plunge_nodes: int = 100
-    general_plunge_nodes: int = 200
+    general_plunge_nodes: int = 400
     max_levels: int = 256
     tree_min_gain: float = 1e-6
     tree_bytes: int = 2**30

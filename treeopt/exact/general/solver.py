@@ -307,10 +307,9 @@ class GeneralSolver:
         local, settings = self.local, self.settings
         if local is None:
             return
-        fruitful = local.failures < settings.max_failures
-        share = settings.general_search_share if fruitful else settings.late_search_share
         spent = settings.box_work * int(self.search.state["spent"][0])
-        self.search_locally(min(share * spent, local.work + settings.max_work))
+        work = settings.late_search_share * spent
+        self.search_locally(min(work, local.work + settings.max_work))
 
     def _turn(self, work: int, watch: Watch) -> int:
         """Continue the tree search for some work, and answer its questions."""
