@@ -761,7 +761,7 @@ def test_infinite_bounds_and_costs_that_do_not_fall() -> None:
     assert limited.x["a"] == np.nextafter(5.0, 0.0)
 
 
-def test_many_rows_are_read_soon() -> None:
+def test_many_rows_in_one_direction() -> None:
     """Rows in one direction are compared by their limits, not pair by pair."""
     forest = RandomForestRegressor(5, random_state=0).fit(FRAME.to_numpy(), TARGET)
     limits = np.linspace(5, 20, 1000)

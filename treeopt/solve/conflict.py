@@ -20,8 +20,8 @@ SETTINGS = replace(DEFAULT_SETTINGS, region_programs=200)
 def find_conflict(problem: Problem, limits: Limits) -> tuple[list[Item], bool]:
     """Return what contradicts each other, and whether the set is smallest.
 
-    Smallest means that the problem is feasible if any one of them is left out. The problem must be
-    infeasible. If a limit is reached, the set may contain more than necessary.
+    Smallest means that none can be left out: without any one of them, the others can be satisfied.
+    The problem must be infeasible. If a limit is reached, the set may contain more than necessary.
     """
     kept, undecided = constraints_of(problem), False
     if _status(problem, kept, limits) is not Status.INFEASIBLE:
