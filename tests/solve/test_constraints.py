@@ -721,6 +721,15 @@ def test_small_mistakes_are_errors() -> None:
         treeopt.minimize(Change({"a": 3.0}, per={"k": 1.0}), FRAME)
 
 
+def test_costs_that_overflow() -> None:
+    bounds = {"a": (0.0, 1e308), "b": (0.0, 1e308), "c": (0.0, 1.0)}
+    price = Price({"a": 10.0, "b": -10.0, "c": 1.0})
+    with pytest.raises(InputError, match="the costs overflow"):
+        treeopt.minimize(price, bounds, fixed={"a": 1e308, "b": 1e308})
+    with pytest.raises(InputError, match="the costs overflow"):
+        treeopt.minimize(Price({"c": 1e308}), bounds, cost=[{"c": 1e308}, {"c": -1e308}])
+
+
 def test_prices_as_a_series() -> None:
     forest = RandomForestRegressor(10, random_state=0).fit(FRAME, TARGET)
     series = treeopt.maximize(forest, FRAME, cost=pd.Series({"a": 0.5}), rng=0)

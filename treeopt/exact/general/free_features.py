@@ -7,12 +7,13 @@ more than one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from treeopt.errors import InputError
 from treeopt.exact.general.bounds import sum_error
 from treeopt.exact.general.statement import FEATURE, HUGE, KINK, PLACE, STOP, Features, records
 from treeopt.problem.constraints import Row, contradict, joined
@@ -258,9 +259,20 @@ class FreeFeatures:
         return sorted(found)
 
 
+def _sum(terms: Iterable[float]) -> float:
+    """Return the sum of costs, rounded once."""
+    try:
+        return math.fsum(terms)
+    except (OverflowError, ValueError):  # too large, or infinities of both signs
+        raise InputError(
+            "the costs overflow: terms of one sum exceed the maximum float, 1.8e308. Pass smaller "
+            "prices, or smaller fixed values."
+        ) from None
+
+
 def _hidden(terms: Sequence[float]) -> float:
     """Return how much larger the terms of a sum are than the sum."""
-    return max(math.fsum(map(abs, terms)) - abs(math.fsum(terms)), 0.0)
+    return max(_sum(map(abs, terms)) - abs(_sum(terms)), 0.0)
 
 
 def _lowered(terms: Sequence[float], n: int) -> float:
@@ -268,7 +280,7 @@ def _lowered(terms: Sequence[float], n: int) -> float:
 
     ``n`` is the number of terms of the whole sum that a user computes.
     """
-    return math.fsum(terms) - sum_error(_hidden(terms), n)
+    return _sum(terms) - sum_error(_hidden(terms), n)
 
 
 def starts_of(lists: list[Any]) -> IntArray:
